@@ -1,0 +1,1 @@
+"""BatchRunner: prompts in, tool-use training trajectories out, nothing lost."""

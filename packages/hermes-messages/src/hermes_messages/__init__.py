@@ -1,0 +1,1 @@
+"""Message models, transcript invariants and the Protocols that join the layers of an LLM agent."""

@@ -1,0 +1,1 @@
+"""SessionDB: durable, searchable agent sessions on SQLite, native async."""

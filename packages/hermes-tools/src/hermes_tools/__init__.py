@@ -1,0 +1,1 @@
+"""Declare, schedule, guard and run the tools of an LLM agent."""
