@@ -1,0 +1,200 @@
+"""Every error that a user of the Hermes layers can meet.
+
+Catch `HermesError` to catch them all. The classes below are the ones that cross a joint between two
+layers; each wheel may derive narrower ones for what happens inside it.
+
+    HermesError
+    |-- ConfigurationError         the caller: a value that can not work, found before any side effect
+    |   |-- UnknownNameError       a name that nothing answers to, with the nearest known ones
+    |   `-- MissingDependencyError a wheel or extra that is not installed, with the line that installs it
+    |-- MessageFormatError         the caller: a dict that is no chat message
+    |-- InvariantError             the caller: a message that may not stand where it was put
+    |-- ArgumentsError             the model: tool-call arguments that are no JSON object
+    |-- ProviderError              the model's host, or the way to it
+    |-- ToolDeclarationError       the caller: a function that can not become a tool
+    `-- StoreError                 the session store's environment
+        |-- StoreBusyError         another writer held the database longer than the wait
+        |-- StoreSchemaError       a database of another version, or no session database
+        |-- SessionNotFoundError   no session has this id
+        `-- LeaseLostError         a write under a lease that someone else holds by now
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import StrEnum
+
+__all__ = [
+    "ArgumentsError",
+    "ConfigurationError",
+    "ErrorKind",
+    "HermesError",
+    "InvariantError",
+    "LeaseLostError",
+    "MessageFormatError",
+    "MissingDependencyError",
+    "ProviderError",
+    "SessionNotFoundError",
+    "StoreBusyError",
+    "StoreError",
+    "StoreSchemaError",
+    "ToolDeclarationError",
+    "UnknownNameError",
+]
+
+
+class HermesError(Exception):
+    """Root of all errors of the Hermes layers. Its text says what happened, what was kept, what to do."""
+
+
+class ConfigurationError(HermesError):
+    """A setting that can not work. Raised before anything was opened, written or sent."""
+
+
+class UnknownNameError(ConfigurationError):
+    """A name of a given kind (provider, toolset, store, ...) that nothing answers to."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(sorted(known))
+        self.near = tuple(difflib.get_close_matches(name, self.known, n=3))
+        text = f"unknown {kind} {name!r}"
+        if self.near:
+            text += f"; did you mean {' or '.join(repr(near) for near in self.near)}?"
+        if self.known:
+            text += f" (known: {', '.join(self.known)})"
+        if hint:
+            text += f"; {hint}"
+        super().__init__(text)
+
+
+class MissingDependencyError(ConfigurationError):
+    """Something that is not installed. `install` is the command line that installs it."""
+
+    def __init__(self, what: str, install: str) -> None:
+        self.what = what
+        self.install = install
+        super().__init__(f"{what} is not installed; install it with: {install}")
+
+
+class MessageFormatError(HermesError):
+    """A dict that can not be read as a chat message. `index` counts from 0, `path` is like `$.role`."""
+
+    def __init__(self, reason: str, *, index: int | None = None, path: str = "$") -> None:
+        self.reason = reason
+        self.index = index
+        self.path = path
+        where = f"message {index}, {path}" if index is not None else path
+        super().__init__(f"{where}: {reason}")
+
+
+class InvariantError(HermesError):
+    """A message that may not stand at this place of a transcript; the transcript is as it was before.
+
+    `rule` is the name of the broken rule (see `hermes_messages.transcript_rules.Rule`), `index` the place
+    of the message counted from 0, `call_id` the tool call concerned, if any.
+    """
+
+    def __init__(self, rule: str, explanation: str, *, index: int, call_id: str | None = None) -> None:
+        self.rule = rule
+        self.explanation = explanation
+        self.index = index
+        self.call_id = call_id
+        of_call = f", call {call_id!r}" if call_id is not None else ""
+        super().__init__(f"message {index}{of_call}: {explanation} [{rule}]")
+
+
+class ArgumentsError(HermesError):
+    """Tool-call arguments that are not one JSON object.
+
+    `position` is the character at which the text stops making sense. `truncated` is true only when the
+    response's finish reason said that the output was cut off.
+    """
+
+    def __init__(
+        self, reason: str, *, text: str, position: int | None = None, truncated: bool = False
+    ) -> None:
+        self.reason = reason
+        self.text = text
+        self.position = position
+        self.truncated = truncated
+        at = f" at character {position}" if position is not None else ""
+        cut = "; the response was cut off by the output limit" if truncated else ""
+        super().__init__(f"the arguments are not a JSON object: {reason}{at}{cut}")
+
+
+class ErrorKind(StrEnum):
+    """What kind of failure a provider met; the loop decides from this alone what to do next."""
+
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    BILLING = "billing"
+    AUTH = "auth"
+    NOT_FOUND = "not_found"
+    CONTEXT_OVERFLOW = "context_overflow"
+    OUTPUT_CAP = "output_cap"
+    UNSUPPORTED_PARAMETER = "unsupported_parameter"
+    FORMAT = "format"
+    CONTENT_POLICY = "content_policy"
+    TRANSPORT = "transport"
+    TIMEOUT = "timeout"
+    SERVER = "server"
+    UNKNOWN = "unknown"
+
+
+class ProviderError(HermesError):
+    """A request that a provider did not answer, or answered with an error (also inside a 200 or a stream).
+
+    `status` is the HTTP status, `code` the host's own error code, `request_id` what the host's support asks
+    for, `retry_after_s` the wait that the host asked for in seconds, `body` the start of the answer's body
+    with credentials masked. No text of the conversation was changed.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ErrorKind = ErrorKind.UNKNOWN,
+        status: int | None = None,
+        code: str | None = None,
+        request_id: str | None = None,
+        retry_after_s: float | None = None,
+        body: str = "",
+    ) -> None:
+        self.kind = kind
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s
+        self.body = body
+        super().__init__(message)
+
+
+class ToolDeclarationError(HermesError):
+    """A function or object that can not be registered as a tool."""
+
+
+class StoreError(HermesError):
+    """A session store could not do what was asked; what was acknowledged before is kept."""
+
+
+class StoreBusyError(StoreError):
+    """Another writer held the database longer than the allowed wait. Nothing of this write was kept."""
+
+
+class StoreSchemaError(StoreError):
+    """The database has a schema that this version does not know. Nothing in it was touched."""
+
+
+class SessionNotFoundError(StoreError):
+    """No session has this id."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(f"no session {session_id!r} in this store; create it with ensure_session()")
+
+
+class LeaseLostError(StoreError):
+    """A write under a turn lease that expired and was taken by someone else. The write was refused."""

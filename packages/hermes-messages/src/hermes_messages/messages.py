@@ -1,0 +1,121 @@
+"""The four message roles as frozen structs, and the tool call.
+
+>>> from hermes_messages import AssistantMessage, ToolCall
+>>> call = ToolCall(id="call_1", name="read_file", arguments='{"path": "notes.txt"}')
+>>> AssistantMessage(tool_calls=(call,)).tool_calls[0].parse_arguments()
+{'path': 'notes.txt'}
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from hermes_messages.argument_text import JsonObject, parse_arguments
+from hermes_messages.parts import Content, Replay
+from hermes_messages.usage import Usage
+
+__all__ = [
+    "AssistantMessage",
+    "Message",
+    "SystemMessage",
+    "ToolCall",
+    "ToolMessage",
+    "ToolStatus",
+    "UserMessage",
+    "decode_message",
+    "decode_messages",
+    "encode_message",
+    "encode_messages",
+]
+
+ToolStatus = Literal["ok", "error", "denied", "timed_out", "interrupted", "not_started", "unknown"]
+"""How a tool call ended. `interrupted`: it ran and was stopped; `not_started`: it never ran;
+`unknown`: it may have run, the process died before its end was recorded."""
+
+
+class ToolCall(Struct, frozen=True, omit_defaults=True):
+    """One call that the model asks for. `arguments` is the model's own text, byte for byte."""
+
+    id: str
+    name: str
+    arguments: str
+    extra: Raw | None = None
+
+    def parse_arguments(self) -> JsonObject:
+        """The arguments as a dict. Raises `ArgumentsError` with the position when they are no JSON object."""
+        return parse_arguments(self.arguments)
+
+
+class SystemMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="system"):
+    """Instructions. At most one in a transcript, first."""
+
+    content: Content
+    name: str | None = None
+    extra: Raw | None = None
+
+
+class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="user"):
+    """What the user, or a program on the user's behalf, says."""
+
+    content: Content
+    name: str | None = None
+    extra: Raw | None = None
+
+
+class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="assistant"):
+    """What the model said: visible content, calls, and apart from them its reasoning.
+
+    `content` None and "" are different, and so are `reasoning` None (none was given) and "" (an empty one
+    was given: some hosts want exactly that back). `replay` is the provider's opaque data.
+    `finish_reason` is the host's own word.
+    """
+
+    content: Content | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str | None = None
+    replay: Replay | None = None
+    refusal: str | None = None
+    name: str | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    extra: Raw | None = None
+
+
+class ToolMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="tool"):
+    """The result of the call `tool_call_id` of the latest assistant message."""
+
+    tool_call_id: str
+    content: Content
+    name: str | None = None
+    status: ToolStatus = "ok"
+    extra: Raw | None = None
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_list_decoder: msgspec.json.Decoder[list[Message]] = msgspec.json.Decoder(list[Message])
+
+
+def encode_message(message: Message) -> bytes:
+    """The message as JSON in the library's own lossless shape (that of the structs)."""
+    return _encoder.encode(message)
+
+
+def encode_messages(messages: list[Message] | tuple[Message, ...]) -> bytes:
+    """Many messages as one JSON array in the library's own lossless shape."""
+    return _encoder.encode(messages)
+
+
+def decode_message(data: bytes | str) -> Message:
+    """The inverse of `encode_message`. Raises `msgspec.ValidationError` on anything else."""
+    return _decoder.decode(data)
+
+
+def decode_messages(data: bytes | str) -> list[Message]:
+    """The inverse of `encode_messages`. Raises `msgspec.ValidationError` on anything else."""
+    return _list_decoder.decode(data)

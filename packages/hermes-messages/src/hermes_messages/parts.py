@@ -1,0 +1,94 @@
+"""The typed parts of a message's content, and the opaque data that a provider wants back.
+
+`extra` on any struct holds the keys that this version does not know: the bytes of one JSON object, or None.
+"""
+
+from __future__ import annotations
+
+from msgspec import Raw, Struct
+
+__all__ = [
+    "AudioPart",
+    "Content",
+    "FilePart",
+    "ImagePart",
+    "OpaquePart",
+    "Origin",
+    "Part",
+    "Replay",
+    "TextPart",
+    "content_text",
+]
+
+
+class TextPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
+    """A run of text."""
+
+    text: str
+    extra: Raw | None = None
+
+
+class ImagePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="image"):
+    """An image by address: `https://...`, or `data:<media type>;base64,...` for the bytes themselves."""
+
+    url: str
+    detail: str | None = None
+    extra: Raw | None = None
+
+
+class AudioPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="audio"):
+    """Sound, base64 encoded, in `format` (`wav`, `mp3`, ...)."""
+
+    data: str
+    format: str
+    extra: Raw | None = None
+
+
+class FilePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="file"):
+    """A file: by the host's id, or with its bytes as a `data:` address in `data`."""
+
+    file_id: str | None = None
+    filename: str | None = None
+    data: str | None = None
+    extra: Raw | None = None
+
+
+class OpaquePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="opaque"):
+    """A part of a kind that this version does not know, kept as the JSON bytes that came."""
+
+    raw: Raw
+
+
+Part = TextPart | ImagePart | AudioPart | FilePart | OpaquePart
+Content = str | tuple[Part, ...]
+
+
+class Origin(Struct, frozen=True):
+    """Where a response came from. Replay data is only sent back to the origin that made it."""
+
+    provider: str
+    host: str
+    model: str
+
+
+class Replay(Struct, frozen=True):
+    """What a provider wants back with the next request: its own blocks, in its order, byte for byte.
+
+    `wire` names the format of the blocks (`openai_chat`, `anthropic_messages`, ...). Interleaved thinking
+    is rebuilt from here, never from the text fields.
+    """
+
+    origin: Origin
+    wire: str
+    blocks: tuple[Raw, ...]
+
+
+def content_text(content: Content | None) -> str:
+    """The text of a message's content, its text parts joined; "" when there is none."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return content
+        case _:
+            return "".join(part.text for part in content if isinstance(part, TextPart))

@@ -1,0 +1,127 @@
+"""The joint between an agent and whoever drives it: a host, a batch runner, a delegating tool."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol, TypedDict
+
+from msgspec import Struct
+
+from hermes_messages.argument_text import JsonObject, JsonValue
+from hermes_messages.messages import UserMessage
+
+__all__ = [
+    "Agent",
+    "AgentFactory",
+    "AgentRequest",
+    "ConversationResult",
+    "StreamCallback",
+    "TurnExitReason",
+]
+
+StreamCallback = Callable[[str], Awaitable[None] | None]
+
+TurnExitReason = Literal[
+    "text_response",
+    "empty_response",
+    "refused",
+    "output_truncated",
+    "max_iterations",
+    "budget_exhausted",
+    "interrupted",
+    "cancelled",
+    "provider_error",
+    "context_overflow",
+    "context_compression_timeout",
+    "session_persistence_failed",
+    "lease_lost",
+    "tool_loop",
+    "approval_pending",
+    "tool_finished",
+    "unsupported",
+    "internal_error",
+]
+"""Why a turn ended; the closed set. A table in the documentation says which flags hold for each."""
+
+
+class ConversationResult(TypedDict):
+    """What `run_conversation` returns.
+
+    `messages` is a new list of plain OpenAI-shape dicts: the whole conversation. `final_response` is the
+    text of the last response, or None. `completed`: the model gave its final answer. `partial`: what there
+    is, is not the whole answer. Figures that no host gave are None. `saved` tells whether the conversation
+    is durable in the store. `tools` are the tool definitions that the model saw, in OpenAI shape.
+    """
+
+    final_response: str | None
+    messages: list[JsonObject]
+    completed: bool
+    api_calls: int
+    partial: bool
+    interrupted: bool
+    failed: bool
+    error: str | None
+    turn_exit_reason: TurnExitReason
+    session_id: str
+    task_id: str
+    turn_id: str
+    model: str
+    provider: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    tools: list[JsonObject]
+    saved: bool
+    cleanup_errors: list[str]
+
+
+class Agent(Protocol):
+    """One ordered conversation with a model."""
+
+    async def run_conversation(
+        self,
+        user_message: str | UserMessage,
+        system_message: str | None = None,
+        conversation_history: Sequence[Mapping[str, JsonValue]] | None = None,
+        task_id: str | None = None,
+        stream_callback: StreamCallback | None = None,
+    ) -> ConversationResult:
+        """Run one turn. A failed turn is a result with `failed`, not an exception; bad input raises
+        `HermesError` before any side effect; cancellation is re-raised after a short, bounded clean-up."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything that the agent owns. Idempotent."""
+        ...
+
+
+class AgentRequest(Struct, frozen=True, kw_only=True):
+    """What is asked of an `AgentFactory`: a fresh agent for one job. None means the factory's own default."""
+
+    session_id: str
+    task_id: str
+    cwd: str
+    source: str = "library"
+    toolsets: tuple[str, ...] | None = None
+    max_iterations: int | None = None
+    system_prompt: str | None = None
+    metadata: Mapping[str, JsonValue] = {}
+
+
+class AgentFactory(Protocol):
+    """Makes agents that share what can be shared (a client, a store) and nothing of a conversation."""
+
+    async def open(self) -> None:
+        """Open what the agents share. Idempotent. Raises `HermesError` with nothing left open."""
+        ...
+
+    def create_agent(self, request: AgentRequest) -> Agent:
+        """A new agent; nothing is opened yet. Raises `ConfigurationError`."""
+        ...
+
+    async def close(self) -> None:
+        """Close what the agents share. Idempotent."""
+        ...

@@ -1,0 +1,208 @@
+"""The joint between the loop and a session store.
+
+Writes may carry a `LeaseToken`. While a lease on a session is held, a transcript write without its token,
+or under an older one, raises `LeaseLostError` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from hermes_messages.argument_text import JsonValue
+from hermes_messages.messages import AssistantMessage, Message, ToolMessage
+from hermes_messages.usage import Usage
+
+__all__ = [
+    "LeaseToken",
+    "MessageHit",
+    "NewMessage",
+    "SessionInfo",
+    "SessionRecord",
+    "SessionStore",
+    "StoreFactory",
+    "StoredMessage",
+    "SupportsLeases",
+    "SupportsSearch",
+    "ToolRound",
+]
+
+
+class LeaseToken(Struct, frozen=True):
+    """The right to write a session's transcript. `number` grows with every holder."""
+
+    session_id: str
+    holder: str
+    number: int
+    expires_at: float
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """What a new session starts with. `source` says what made it (`library`, `batch`, ...)."""
+
+    source: str = "library"
+    title: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    cwd: str | None = None
+    parent_session_id: str | None = None
+    system_prompt: str | None = None
+    metadata: Mapping[str, JsonValue] = {}
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True):
+    """A session as stored. Times are seconds since the epoch."""
+
+    id: str
+    source: str
+    title: str | None
+    model: str | None
+    provider: str | None
+    cwd: str | None
+    parent_session_id: str | None
+    system_prompt: str | None
+    metadata: Mapping[str, JsonValue]
+    created_at: float
+    updated_at: float
+    ended_at: float | None
+    end_reason: str | None
+    message_count: int
+    api_calls: int
+    usage: Usage
+
+
+class NewMessage(Struct, frozen=True):
+    """A message to store. `uid` is its identity in its session: a second append of it adds nothing."""
+
+    uid: str
+    message: Message
+
+
+class StoredMessage(Struct, frozen=True, kw_only=True):
+    """A message as stored; `seq` orders the session's messages and may have gaps."""
+
+    seq: int
+    uid: str
+    message: Message
+    created_at: float
+
+
+class ToolRound(Struct, frozen=True):
+    """An assistant message with calls that is durable, and the places kept for its results, in call order."""
+
+    session_id: str
+    assistant_seq: int
+    result_seqs: tuple[int, ...]
+
+
+class SessionStore(Protocol):
+    """Durable sessions. What a call acknowledged survives the death of the process.
+
+    Every method may raise `StoreError`. A cancelled call has either happened whole or not at all, and the
+    next call on the store works.
+    """
+
+    async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:
+        """The session, made from `info` when it does not exist yet."""
+        ...
+
+    async def get_session(self, session_id: str) -> SessionRecord | None:
+        """The session, or None."""
+        ...
+
+    async def get_messages(self, session_id: str) -> list[StoredMessage]:
+        """All its messages in order. Places whose result never came are left out."""
+        ...
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        """Store messages in order, in one transaction; their sequence numbers. A known uid adds nothing.
+
+        Raises `SessionNotFoundError`, `LeaseLostError`.
+        """
+        ...
+
+    async def begin_tool_round(
+        self, session_id: str, uid: str, message: AssistantMessage, *, lease: LeaseToken | None = None
+    ) -> ToolRound:
+        """Store an assistant message and keep one place for the result of each of its calls, in one
+        transaction. A known uid returns the round made before."""
+        ...
+
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        """Store the result of the call at `position`. A second result for one place changes nothing."""
+        ...
+
+    async def update_session_meta(
+        self,
+        session_id: str,
+        *,
+        system_prompt: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Set what is given; `metadata` keys are merged into those stored. Not fenced by leases."""
+        ...
+
+    async def update_token_counts(self, session_id: str, usage: Usage | None, *, api_calls: int) -> None:
+        """Add to the session's totals."""
+        ...
+
+    async def end_session(self, session_id: str, reason: str) -> None:
+        """Mark the session as ended."""
+        ...
+
+    async def close(self) -> None:
+        """Close the store. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SupportsLeases(Protocol):
+    """A store in which turns of one session in several processes exclude each other."""
+
+    async def try_acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float
+    ) -> LeaseToken | None:
+        """The lease, or None while someone else holds it. Never waits."""
+        ...
+
+    async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
+        """Hold on for another `ttl_s` seconds. Raises `LeaseLostError` when it is someone else's by now."""
+        ...
+
+    async def release_session_turn_lease(self, lease: LeaseToken) -> None:
+        """Give it back. A lease that was lost before is left alone."""
+        ...
+
+
+class MessageHit(Struct, frozen=True, kw_only=True):
+    """A message that a search found. `snippet` shows the place, matches between `>>>` and `<<<`."""
+
+    session_id: str
+    seq: int
+    role: str
+    snippet: str
+
+
+@runtime_checkable
+class SupportsSearch(Protocol):
+    """A store whose messages can be searched."""
+
+    async def search_messages(
+        self, query: str, *, session_id: str | None = None, role: str | None = None, limit: int = 20
+    ) -> list[MessageHit]:
+        """Messages that contain all words of `query`, best first. Any text is a valid query."""
+        ...
+
+
+class StoreFactory(Protocol):
+    """What an entry point of the group `hermes.stores` names (ours: `sqlite`). Nothing is opened."""
+
+    def __call__(self, target: str) -> SessionStore:
+        """A store on `target`, a path or an address. Raises `ConfigurationError`."""
+        ...

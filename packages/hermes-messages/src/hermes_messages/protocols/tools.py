@@ -1,0 +1,244 @@
+"""The joint between the loop and tools, and between an executor and the tools it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from hermes_messages.argument_text import JsonObject, JsonValue
+from hermes_messages.exchange import ToolSpec
+from hermes_messages.messages import Message, ToolCall, ToolMessage
+from hermes_messages.protocols.agent import AgentFactory
+from hermes_messages.protocols.store import SessionStore
+
+__all__ = [
+    "ApprovalCallback",
+    "ClarifyCallback",
+    "ExecutorFactory",
+    "ExecutorOptions",
+    "InterruptSignal",
+    "PendingApproval",
+    "ResultCallback",
+    "RoundContext",
+    "RoundOutcome",
+    "Scheduling",
+    "SupportsAvailability",
+    "Tool",
+    "ToolCallContext",
+    "ToolCompleteCallback",
+    "ToolExecutor",
+    "ToolProgressCallback",
+    "ToolSnapshot",
+    "ToolStartCallback",
+    "Toolset",
+    "ToolsetFactory",
+    "TurnContext",
+    "UnavailableTool",
+]
+
+Scheduling = Literal["parallel", "sequential", "interactive"]
+"""`parallel`: may overlap with its neighbours. `sequential`: runs alone, in order. `interactive`: runs alone
+and may wait for a person."""
+
+
+class InterruptSignal(Protocol):
+    """How a running round learns that the turn was interrupted."""
+
+    @property
+    def requested(self) -> bool:
+        """Whether an interrupt was asked for."""
+        ...
+
+    async def wait(self) -> None:
+        """Return once an interrupt is asked for."""
+        ...
+
+
+ToolStartCallback = Callable[[ToolCall], Awaitable[None] | None]
+ToolProgressCallback = Callable[[ToolCall, str], Awaitable[None] | None]
+ToolCompleteCallback = Callable[[ToolCall, ToolMessage], Awaitable[None] | None]
+ClarifyCallback = Callable[[str, Sequence[str]], Awaitable[str]]
+ApprovalCallback = Callable[[ToolCall, str], Awaitable[bool]]
+ResultCallback = Callable[[int, ToolMessage], Awaitable[None]]
+
+
+class TurnContext(Struct, frozen=True, kw_only=True):
+    """Who asks, once per turn. `history` is the conversation as it stands, for tools that keep state in it."""
+
+    session_id: str
+    task_id: str
+    turn_id: str
+    cwd: str
+    history: Sequence[Message] = ()
+
+
+class RoundContext(Struct, frozen=True, kw_only=True):
+    """All that a round of tool calls may use.
+
+    `on_result` is awaited with the position of the call in the round and its result as soon as that call
+    ends, before `execute` returns: that is how results become durable one by one. Callbacks that are plain
+    functions are called on the event loop and must be short.
+    """
+
+    session_id: str
+    task_id: str
+    turn_id: str
+    cwd: str
+    interrupt: InterruptSignal
+    on_result: ResultCallback
+    store: SessionStore | None = None
+    agent_factory: AgentFactory | None = None
+    tool_start: ToolStartCallback | None = None
+    tool_progress: ToolProgressCallback | None = None
+    tool_complete: ToolCompleteCallback | None = None
+    clarify: ClarifyCallback | None = None
+    approval: ApprovalCallback | None = None
+
+
+class UnavailableTool(Struct, frozen=True):
+    """A tool or toolset that is enabled but absent, and why."""
+
+    name: str
+    reason: str
+
+
+class ToolSnapshot(Struct, frozen=True, kw_only=True):
+    """The tools of one turn, in a stable order. `guidance` is text on their use for the system prompt."""
+
+    tools: tuple[ToolSpec, ...] = ()
+    unavailable: tuple[UnavailableTool, ...] = ()
+    guidance: str = ""
+
+
+class PendingApproval(Struct, frozen=True, kw_only=True):
+    """A call that waits for a person's decision, as a value that a host can store."""
+
+    call: ToolCall
+    position: int
+    reason: str
+
+
+class RoundOutcome(Struct, frozen=True, kw_only=True):
+    """The results of a round in the order of its calls; a call in `pending` has None in `results`."""
+
+    results: tuple[ToolMessage | None, ...]
+    pending: tuple[PendingApproval, ...] = ()
+
+
+class ToolExecutor(Protocol):
+    """Runs rounds of tool calls. One executor serves one agent."""
+
+    async def open(self) -> None:
+        """Make ready. Idempotent. Raises `ConfigurationError`."""
+        ...
+
+    async def refresh(self, context: TurnContext) -> ToolSnapshot:
+        """The tools of this turn; called once at its start."""
+        ...
+
+    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+        """Run `calls`; exactly one result for each, whatever happens, save those left pending.
+
+        A tool's failure is a result, not an exception. An interrupt makes results of status `interrupted`
+        and `not_started`. Cancelling the task that awaits this stops every running tool, waits for them and
+        re-raises; results that were handed to `on_result` by then stand. An exception of `on_result` stops
+        the round in the same way and is raised.
+        """
+        ...
+
+    async def release(self, task_id: str) -> None:
+        """Stop the processes and remove the temporary files that belong to `task_id`. Idempotent."""
+        ...
+
+    async def close(self) -> None:
+        """Release everything. Idempotent."""
+        ...
+
+
+class ToolCallContext(Protocol):
+    """What one running tool may use."""
+
+    @property
+    def call(self) -> ToolCall:
+        """The call as the model made it."""
+        ...
+
+    @property
+    def round(self) -> RoundContext:
+        """The round it belongs to."""
+        ...
+
+    async def progress(self, text: str) -> None:
+        """Tell the host how it goes."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool that an executor can run. Any object with these members is one."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and schema, as the model sees them."""
+        ...
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """Whether calls of it may overlap with others."""
+        ...
+
+    async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
+        """Do it and return what the model is told. An exception becomes an error result with its text."""
+        ...
+
+
+class Toolset(Protocol):
+    """A named group of tools."""
+
+    @property
+    def name(self) -> str:
+        """The name by which it is enabled (`file`)."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """Its tools, in the order in which the model sees them."""
+        ...
+
+
+@runtime_checkable
+class SupportsAvailability(Protocol):
+    """A toolset or tool that can be absent (a missing key, binary or callback)."""
+
+    def unavailable_reason(self) -> str | None:
+        """Why it can not be used here, or None when it can."""
+        ...
+
+
+class ToolsetFactory(Protocol):
+    """What an entry point of the group `hermes.toolsets` names; called once for each executor."""
+
+    def __call__(self) -> Toolset:
+        """A new toolset with state of its own."""
+        ...
+
+
+class ExecutorOptions(Struct, frozen=True, kw_only=True):
+    """How an executor is to be built. `own_tools` are objects of the `Tool` Protocol.
+
+    `settings` are the executor's own options by name; an unknown one raises `ConfigurationError`.
+    """
+
+    cwd: str
+    disabled_toolsets: tuple[str, ...] = ()
+    own_tools: tuple[Tool, ...] = ()
+    settings: Mapping[str, JsonValue] = {}
+
+
+class ExecutorFactory(Protocol):
+    """What an entry point of the group `hermes.executors` names (ours is `default`). Nothing is opened."""
+
+    def __call__(self, toolsets: Sequence[str], options: ExecutorOptions) -> ToolExecutor:
+        """Build the executor. Raises `UnknownNameError` for a toolset that does not exist."""
+        ...

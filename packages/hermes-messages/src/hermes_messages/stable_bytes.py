@@ -1,0 +1,104 @@
+"""Encode each message once: a request body is the joined bytes of what was encoded before plus what is new.
+
+The unit that is encoded once is the *segment*: a system message, a user turn (consecutive user messages),
+or an assistant message with all its results, because some wires merge exactly these. A segment is closed
+when the next one begins; only the open last one is encoded again. So the prefix sent is byte-identical
+from call to call, which is what prompt caches need, and a call on a long history costs only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from weakref import WeakKeyDictionary
+
+from hermes_messages.history import History, MessageLog
+from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+
+__all__ = ["EncodedHistory", "StableBytes", "segments"]
+
+SegmentEncoder = Callable[[Sequence[Message]], bytes]
+"""Encodes one segment for a wire: JSON objects joined by commas, without the brackets around them."""
+
+
+def _begins_segment(message: Message, previous: Message | None) -> bool:
+    match message:
+        case ToolMessage():
+            return previous is None
+        case UserMessage():
+            return not isinstance(previous, UserMessage)
+        case SystemMessage() | AssistantMessage():
+            return True
+
+
+def segments(messages: Sequence[Message], start: int = 0) -> Iterator[tuple[int, int]]:
+    """The (begin, end) bounds of the segments of `messages[start:]`; `start` must itself begin one."""
+    begin = start
+    for position in range(start + 1, len(messages)):
+        if _begins_segment(messages[position], messages[position - 1]):
+            yield begin, position
+            begin = position
+    if begin < len(messages):
+        yield begin, len(messages)
+
+
+class EncodedHistory:
+    """The encoded segments of a history: `closed` never change in later calls, `open_tail` may."""
+
+    __slots__ = ("closed", "open_tail")
+
+    def __init__(self, closed: tuple[bytes, ...], open_tail: bytes) -> None:
+        self.closed = closed
+        self.open_tail = open_tail
+
+    def joined(self) -> bytes:
+        """All segments as the inside of one JSON array. Segments that encode to nothing leave no comma."""
+        return b",".join(part for part in (*self.closed, self.open_tail) if part)
+
+
+class _LogCache:
+    __slots__ = ("chunks", "ends")
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.ends: list[int] = []
+
+
+class StableBytes:
+    """The encoded closed segments of every log seen, for one wire and one way of encoding.
+
+    Bytes are dropped together with their log. `encode_calls` counts segments encoded, for tests that prove
+    that a long history is not encoded again.
+    """
+
+    def __init__(self, encode_segment: SegmentEncoder) -> None:
+        self._encode = encode_segment
+        self._logs: WeakKeyDictionary[MessageLog, _LogCache] = WeakKeyDictionary()
+        self.encode_calls = 0
+
+    def encode(self, history: History) -> EncodedHistory:
+        """Encode `history`, reusing every segment that was closed in an earlier call on the same log."""
+        cache = self._logs.setdefault(history.log, _LogCache())
+        length = len(history)
+        known = self._known_segments(cache, length)
+        start = cache.ends[known - 1] if known else 0
+        closed = cache.chunks[:known]
+        open_tail = b""
+        for begin, end in segments(history, start):
+            encoded = self._encode(history[begin:end])
+            self.encode_calls += 1
+            if end == length:
+                open_tail = encoded
+                break
+            closed.append(encoded)
+            if len(closed) > len(cache.chunks):
+                cache.chunks.append(encoded)
+                cache.ends.append(end)
+        return EncodedHistory(tuple(closed), open_tail)
+
+    @staticmethod
+    def _known_segments(cache: _LogCache, length: int) -> int:
+        """How many cached segments lie inside a view of `length` and were closed in it."""
+        known = len(cache.ends)
+        while known and cache.ends[known - 1] >= length:
+            known -= 1
+        return known
