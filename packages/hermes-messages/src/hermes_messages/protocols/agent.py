@@ -8,7 +8,8 @@ from typing import Literal, Protocol, TypedDict
 from msgspec import Struct
 
 from hermes_messages.argument_text import JsonObject, JsonValue
-from hermes_messages.messages import UserMessage
+from hermes_messages.errors import ErrorKind
+from hermes_messages.messages import Message, UserMessage
 
 __all__ = [
     "Agent",
@@ -47,14 +48,16 @@ TurnExitReason = Literal[
 class ConversationResult(TypedDict):
     """What `run_conversation` returns.
 
-    `messages` is a new list of plain OpenAI-shape dicts: the whole conversation. `final_response` is the
+    `messages` is a new list of plain OpenAI-shape dicts: the whole conversation; `transcript` is the same
+    as typed messages, with each tool result's status. `final_response` is the
     text of the last response, or None. `completed`: the model gave its final answer. `partial`: what there
-    is, is not the whole answer. Figures that no host gave are None. `saved` tells whether the conversation
+    is, is not the whole answer. `error_kind` is the provider's when a provider failed. Figures that no host gave are None. `saved` tells whether the conversation
     is durable in the store. `tools` are the tool definitions that the model saw, in OpenAI shape.
     """
 
     final_response: str | None
     messages: list[JsonObject]
+    transcript: tuple[Message, ...]
     completed: bool
     api_calls: int
     partial: bool
@@ -73,6 +76,7 @@ class ConversationResult(TypedDict):
     cache_write_tokens: int | None
     reasoning_tokens: int | None
     cost_usd: float | None
+    error_kind: ErrorKind | None
     tools: list[JsonObject]
     saved: bool
     cleanup_errors: list[str]
