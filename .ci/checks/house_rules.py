@@ -1,0 +1,109 @@
+"""House rules that a machine can check.
+
+    python .ci/checks/house_rules.py [ROOT]
+
+getattr   no three-argument getattr in the packages: it stands for an object whose fields nobody knows
+length    a module has at most 450 lines, a function at most 80
+exports   every public `__init__.py` says what it exports in `__all__`
+words     no text file names a package registry's host (uv.lock alone may) or a path of one person's machine
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from findings import Finding, run_check
+from syntax import Function, parse, source_files
+
+MODULE_LINES = 450
+FUNCTION_LINES = 80
+
+# One letter of each stands in brackets, so that this file does not break the rule itself.
+REGISTRY_HOSTS = re.compile(r"pypi[.]or[g]|pythonhosted[.]or[g]|npmjs[.]or[g]|deb[.]debian[.]or[g]")
+MACHINE_PATHS = re.compile(r"(?<![\w.~-])(?:/wor[k]/|/roo[t]/|/home/\w+[/])|[.][.]/share[d]\b")
+
+
+def check_source(path: Path, shown: str) -> Iterator[Finding]:
+    """Rules `getattr`, `length` and `exports` for one module."""
+    tree = parse(path)
+    lines = len(path.read_text("utf-8").splitlines())
+    if lines > MODULE_LINES:
+        yield Finding(shown, 0, "length", f"{lines} lines, at most {MODULE_LINES}: split the module")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "getattr" and len(node.args) == 3:
+                yield Finding(shown, node.lineno, "getattr", "three-argument getattr: declare the field")
+        elif isinstance(node, Function):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES:
+                yield Finding(
+                    shown, node.lineno, "length", f"{node.name} has {length} lines, at most {FUNCTION_LINES}"
+                )
+    public = not any(part.startswith("_") for part in Path(shown).parent.parts)
+    if path.name == "__init__.py" and public and "__all__" not in assigned_names(tree):
+        yield Finding(shown, 0, "exports", "no __all__")
+
+
+def assigned_names(tree: ast.Module) -> set[str]:
+    """The names that a module assigns at its top level."""
+    plain = {
+        t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)
+    }
+    annotated = {
+        n.target.id for n in tree.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
+    return plain | annotated
+
+
+def ignored_names(root: Path) -> list[str]:
+    """The patterns of .gitignore, all of which are plain names here (no git is asked: there may be none)."""
+    file = root / ".gitignore"
+    lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+    return [
+        ".git",
+        *(line.strip().rstrip("/") for line in lines if line.strip() and not line.startswith("#")),
+    ]
+
+
+def text_files(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every file that is not ignored and holds text, with its content."""
+    ignored = ignored_names(root)
+
+    def kept(names: list[str]) -> list[str]:
+        return sorted(n for n in names if not any(fnmatch.fnmatch(n, pattern) for pattern in ignored))
+
+    for folder, folders, files in os.walk(root):
+        folders[:] = kept(folders)
+        for name in kept(files):
+            path = Path(folder, name)
+            content = path.read_bytes() if path.is_file() else b""
+            if b"\0" not in content:
+                yield path, content.decode("utf-8", "replace")
+
+
+def check_words(shown: str, text: str) -> Iterator[Finding]:
+    """Rule `words` for one file."""
+    for number, line in enumerate(text.splitlines(), 1):
+        host = REGISTRY_HOSTS.search(line)
+        if host and shown != "uv.lock":
+            yield Finding(shown, number, "words", f"{host[0]} is a registry's host: only uv.lock may name it")
+        place = MACHINE_PATHS.search(line)
+        if place:
+            yield Finding(shown, number, "words", f"{place[0]} exists on one machine only")
+
+
+def check(root: Path) -> Iterator[Finding]:
+    """All rules below `root`."""
+    for path in source_files(root):
+        yield from check_source(path, path.relative_to(root).as_posix())
+    for path, text in text_files(root):
+        yield from check_words(path.relative_to(root).as_posix(), text)
+
+
+if __name__ == "__main__":
+    run_check("house rules", check)
