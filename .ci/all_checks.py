@@ -1,0 +1,205 @@
+"""Every check and test of the workspace, one after the other, with a table at the end.
+
+    python .ci/all_checks.py [NAME ...]
+
+Each NAME selects the steps that are called so or begin so: `types`, `audit`, `unit`, `unit hermes-loop`,
+`integration`; no NAME means all. Exits 1 if any step failed. Each package's unit tests run in an environment
+that holds that package, what it declares and its group `test`, and nothing else of the workspace.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = sorted(path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml"))
+REPORTS = ROOT / ".cache" / "reports"
+STEP_LIMIT_S = 25 * 60.0
+HEAVY_EXTRAS = {"local", "ray"}
+"""Not in a package's own environment; tests that need them are marked and run in the whole one."""
+WHOLE_ENVIRONMENT_ONLY = "local_model"
+NO_TESTS_COLLECTED = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """Commands that run in order until one fails; `report` is where pytest leaves its counts."""
+
+    name: str
+    commands: list[list[str]]
+    env: dict[str, str] = field(default_factory=dict)
+    report: Path | None = None
+    may_be_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended."""
+
+    step: Step
+    code: int
+    seconds: float
+
+
+def static_steps() -> Iterator[Step]:
+    """What reads the sources only."""
+    yield Step("format", [["ruff", "format", "--check", "--quiet", "."]])
+    yield Step("lint", [["ruff", "check", "--quiet", "."]])
+    yield types("sources", [*Path("packages").glob("*/src"), *Path(".ci").rglob("*.py")], ".ci/checks:.ci")
+    for package in PACKAGES:  # apart, since two packages may have a test module of the same name
+        yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests")
+    for folder in ("tests-integration", "benchmarks", "examples"):
+        yield types(folder, [Path(folder)], folder)
+    yield Step("layers", [["lint-imports", "--no-logo"]])
+    for check in ("async_audit", "sibling_ranges", "house_rules"):
+        yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
+    yield Step("audit installed", [["uv", "pip", "check", "--quiet", "--python", sys.executable]])
+
+
+def types(name: str, paths: list[Path], bases: str) -> Step:
+    """Strict type checking of what lies at `paths`; nothing if there is no Python there yet."""
+    given = sorted(str(path) for path in paths if path.suffix == ".py" or any((ROOT / path).rglob("*.py")))
+    return Step(
+        f"types {name}", [["mypy", "--no-error-summary", *given]] if given else [], {"MYPYPATH": bases}
+    )
+
+
+def unit_step(package: str) -> Step:
+    """One package's own tests in an environment of its own."""
+    home = ROOT / ".cache" / "envs" / package
+    extras = [part for extra in light_extras(package) for part in ("--extra", extra)]
+    sync = [
+        "uv",
+        "sync",
+        "--quiet",
+        "--frozen",
+        "--package",
+        package,
+        "--no-default-groups",
+        "--group",
+        "test",
+    ]
+    report = REPORTS / f"{package}.xml"
+    test = pytest(str(home / "bin" / "python"), report, f"packages/{package}/tests")
+    test += ["-m", f"not {WHOLE_ENVIRONMENT_ONLY}"]
+    return Step(f"unit {package}", [sync + extras, test], {"UV_PROJECT_ENVIRONMENT": str(home)}, report)
+
+
+def light_extras(package: str) -> list[str]:
+    """The extras of `package` that bring in neither a sibling nor hundreds of megabytes."""
+    project = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project.get("optional-dependencies", {})
+    return [
+        n for n in extras if n not in HEAVY_EXTRAS and not any(r.startswith("hermes-") for r in extras[n])
+    ]
+
+
+def whole_steps() -> Iterator[Step]:
+    """What needs all packages together."""
+    report = REPORTS / "local-model.xml"
+    local = pytest(sys.executable, report, "packages", "-m", WHOLE_ENVIRONMENT_ONLY)
+    yield Step("unit with the local model", [local], report=report, may_be_empty=True)
+    report = REPORTS / "integration.xml"
+    yield Step("integration", [pytest(sys.executable, report, "tests-integration")], report=report)
+
+
+def pytest(python: str, report: Path, *arguments: str) -> list[str]:
+    """A pytest run that leaves its counts at `report`."""
+    return [python, "-m", "pytest", "-q", "-p", "no_skips", f"--junitxml={report}", *arguments]
+
+
+def run(step: Step) -> Outcome:
+    """Run one step. Tests speak as they go; other steps only when they fail."""
+    print(f"== {step.name}", flush=True)
+    started = time.monotonic()
+    if step.report is not None:
+        step.report.parent.mkdir(parents=True, exist_ok=True)
+        step.report.unlink(missing_ok=True)
+    env = os.environ | {"PYTHONPATH": str(ROOT / ".ci")} | step.env
+    code = 0
+    for command in step.commands:
+        code = run_command(command, env, silent_if_good=step.report is None)
+        if code == NO_TESTS_COLLECTED and step.may_be_empty:
+            code = 0
+        if code:
+            break
+    return Outcome(step, code, time.monotonic() - started)
+
+
+def run_command(command: list[str], env: dict[str, str], *, silent_if_good: bool) -> int:
+    """The exit code of `command`; what it started is ended with it, at the latest at the step's limit."""
+    pipe = subprocess.PIPE if silent_if_good else None
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=pipe, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=STEP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            print(f"ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}")
+            return 1
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGINT)
+            raise
+    if process.returncode and silent_if_good:
+        print(output, flush=True)
+    return process.returncode
+
+
+def counts(outcomes: list[Outcome]) -> dict[str, int] | None:
+    """The sums of pytest's counts; None if a run that should have left its counts did not."""
+    total = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for outcome in outcomes:
+        if outcome.step.report is None:
+            continue
+        if not outcome.step.report.is_file():
+            return None
+        for suite in ET.parse(outcome.step.report).iter("testsuite"):
+            for key in total:
+                total[key] += int(suite.get(key, "0"))
+    return total
+
+
+def summarise(outcomes: list[Outcome]) -> None:
+    """The table, then pytest's sums in one plain last line (left out where they are not known)."""
+    width = max(len(outcome.step.name) for outcome in outcomes)
+    print()
+    for outcome in outcomes:
+        print(
+            f"{outcome.step.name:{width}}  {'FAILED' if outcome.code else 'ok':6}  {outcome.seconds:7.1f} s"
+        )
+    print(f"{'total':{width}}  {'':6}  {sum(outcome.seconds for outcome in outcomes):7.1f} s")
+    failed = [outcome.step.name for outcome in outcomes if outcome.code]
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    total = counts(outcomes)
+    if total is not None and total["tests"]:
+        bad = total["failures"] + total["errors"]
+        skipped = f", {total['skipped']} skipped" if total["skipped"] else ""
+        print(f"{total['tests'] - bad - total['skipped']} passed, {bad} failed{skipped}")
+
+
+def main() -> None:
+    """Run the steps that the command line selects."""
+    steps = [*static_steps(), *(unit_step(package) for package in PACKAGES), *whole_steps()]
+    wanted = sys.argv[1:]
+    chosen = [step for step in steps if not wanted or any(step.name.startswith(name) for name in wanted)]
+    if not chosen:
+        sys.exit(f"no step is called {' or '.join(wanted)}; there are: {', '.join(s.name for s in steps)}")
+    outcomes = [run(step) for step in chosen if step.commands]
+    summarise(outcomes)
+    sys.exit(1 if any(outcome.code for outcome in outcomes) else 0)
+
+
+if __name__ == "__main__":
+    main()

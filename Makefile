@@ -1,0 +1,46 @@
+# Every target does all of its own set-up and is safe to repeat. Needed: Python 3.11+, make, access to the package
+# index. Another Python: make test PYTHON=python3.12
+PYTHON ?= python3
+IN_ENVIRONMENT = @$(PYTHON) .ci/environment.py
+
+.PHONY: help demo test check fmt lint types bench nightly clean
+
+help:
+	@echo "make demo      run the main job on a small prompt file (ARGS=\"...\" are options of hermes-batch run)"
+	@echo "make test      every check and test"
+	@echo "make check     the checks without the tests; make fmt, lint, types are parts of it"
+	@echo "make unit-X    the tests of package X alone, in an environment of its own: make unit-hermes-loop"
+	@echo "make bench     the benchmarks; make nightly: the tests with their full counts"
+	@echo "make clean     remove what the other targets made, apart from data/"
+
+demo:
+	@$(PYTHON) .ci/demo.py $(ARGS)
+
+test:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py
+
+check:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py format lint types layers audit
+
+fmt:
+	$(IN_ENVIRONMENT) sh -c 'ruff check --quiet --fix . ; ruff format --quiet .'
+
+lint:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py format lint layers audit
+
+types:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py types
+
+unit-%:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py "unit $*"
+
+bench:
+	$(IN_ENVIRONMENT) sh -ec 'for file in benchmarks/bench_*.py; do echo "== $$file"; python "$$file"; done'
+
+nightly: export HERMES_TEST_PROFILE = nightly
+nightly:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py
+
+clean:
+	@rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	@find packages tests-integration .ci -name __pycache__ -type d -prune -exec rm -rf {} +
