@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,17 +157,22 @@ def run_command(command: list[str], env: dict[str, str], *, silent_if_good: bool
     return process.returncode
 
 
-def counts(outcomes: list[Outcome]) -> dict[str, int] | None:
-    """The sums of pytest's counts; None if a run that should have left its counts did not."""
-    total = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+def counts(outcomes: list[Outcome]) -> Counter[str] | None:
+    """The sums of pytest's counts; None if they do not tell the whole story, as when a run broke off."""
+    total: Counter[str] = Counter()
     for outcome in outcomes:
-        if outcome.step.report is None:
+        report = outcome.step.report
+        if report is None:
             continue
-        if not outcome.step.report.is_file():
+        if not report.is_file():
             return None
-        for suite in ET.parse(outcome.step.report).iter("testsuite"):
-            for key in total:
-                total[key] += int(suite.get(key, "0"))
+        found = Counter[str]()
+        for suite in ET.parse(report).iter("testsuite"):
+            for key in ("tests", "failures", "errors", "skipped"):
+                found[key] += int(suite.get(key, "0"))
+        if outcome.code and not found["failures"] + found["errors"]:
+            return None
+        total += found
     return total
 
 
