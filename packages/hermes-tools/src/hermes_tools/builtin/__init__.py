@@ -1,0 +1,31 @@
+"""The built-in toolsets. Each factory makes a toolset with state of its own and imports its tools then."""
+
+from __future__ import annotations
+
+from hermes_messages.protocols import Toolset
+
+__all__ = ["file_toolset", "terminal_toolset", "todo_toolset"]
+
+
+def file_toolset() -> Toolset:
+    """`read_file`, `write_file`, `search_files`, inside the working directory."""
+    from hermes_tools.builtin.read_file import read_file
+    from hermes_tools.builtin.search_files import search_files
+    from hermes_tools.builtin.write_file import write_file
+    from hermes_tools.toolsets import ToolGroup
+
+    return ToolGroup("file", (read_file, write_file, search_files))
+
+
+def terminal_toolset() -> Toolset:
+    """`terminal`: shell commands."""
+    from hermes_tools.builtin.terminal import TerminalToolset
+
+    return TerminalToolset()
+
+
+def todo_toolset() -> Toolset:
+    """`todo`: a task list for each session, restored from the conversation."""
+    from hermes_tools.builtin.todo import TodoToolset
+
+    return TodoToolset()

@@ -1,0 +1,55 @@
+"""`write_file`: a file's whole content, put in place in one step."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import PurePath
+
+from hermes_messages.protocols import ToolCallContext
+from hermes_tools import files
+from hermes_tools.builtin.workspace import file_workspace
+from hermes_tools.errors import PathRefusedError, ToolFailure
+from hermes_tools.text_shape import SAMPLE_BYTES, TextShape, encode_like, shape_of
+from hermes_tools.tool import tool
+
+__all__ = ["write_file"]
+
+
+@tool(scheduling="sequential")
+async def write_file(context: ToolCallContext, path: str, content: str) -> str:
+    """Write text to a file. Replaces the file if it exists.
+
+    Args:
+        path: file to write
+        content: the whole text
+    """
+    workspace = file_workspace(context, writable=True)
+    real = await workspace.resolve(path)
+    status = await files.status_of(real)
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
+    shape = await _shape_of_file(real) if status is not None else TextShape()
+    data = encode_like(content, shape)
+    try:
+        await files.make_directories(str(PurePath(real).parent))
+        await files.replace_file(real, data, None if status is None else status.st_mode)
+    except OSError as error:
+        kept = "the old file is unchanged" if status is not None else "nothing was written"
+        raise ToolFailure(f"{path} could not be written: {error.strerror or error}; {kept}") from error
+    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    verb = "replaced" if status is not None else "wrote"
+    return f"{verb} {path}: {lines} lines, {len(data)} bytes{_kept(shape)}"
+
+
+async def _shape_of_file(real: str) -> TextShape:
+    async with await files.open_regular(real) as file:
+        return shape_of(await file.read(SAMPLE_BYTES))
+
+
+def _kept(shape: TextShape) -> str:
+    parts = [shape.encoding] if shape.encoding != "utf-8" else []
+    if shape.mark:
+        parts.append("byte order mark")
+    if shape.newline == "\r\n":
+        parts.append("CRLF line ends")
+    return f" (kept: {', '.join(parts)})" if parts else ""

@@ -1,0 +1,73 @@
+"""What one running call may use, beyond what the Protocol promises."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from hermes_messages import ToolCall
+from hermes_messages.protocols import RoundContext, ToolCallContext
+from hermes_tools.resources import TaskResources
+from hermes_tools.secrets import SecretMasker
+
+__all__ = ["CallContext"]
+
+
+class CallContext:
+    """The context of one call, as our executor hands it out; it satisfies `ToolCallContext`.
+
+    `resources` owns the temporary files and processes of the task. `masker` hides credentials in text that
+    leaves the tool by another way than its result. `extra_roots` are directories outside the working
+    directory that file tools may use as well.
+    """
+
+    def __init__(
+        self,
+        call: ToolCall,
+        round_: RoundContext,
+        *,
+        resources: TaskResources,
+        masker: SecretMasker | None = None,
+        extra_roots: tuple[str, ...] = (),
+    ) -> None:
+        self._call = call
+        self._round = round_
+        self._partial: Callable[[], str] | None = None
+        self._reported: list[str] = []
+        self.resources = resources
+        self.masker = masker or SecretMasker(())
+        self.extra_roots = extra_roots
+
+    @classmethod
+    def of(cls, context: ToolCallContext, resources: TaskResources) -> CallContext:
+        """`context` itself when our executor made it, else one around it that uses `resources`."""
+        if isinstance(context, CallContext):
+            return context
+        return cls(context.call, context.round, resources=resources)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call as the model made it."""
+        return self._call
+
+    @property
+    def round(self) -> RoundContext:
+        """The round it belongs to."""
+        return self._round
+
+    async def progress(self, text: str) -> None:
+        """Tell the host how it goes. Until a tool names a better source, this is its output so far."""
+        self._reported.append(text)
+        callback = self._round.tool_progress
+        if callback is not None:
+            waiting = callback(self._call, text)
+            if inspect.isawaitable(waiting):
+                await waiting
+
+    def partial_output_from(self, source: Callable[[], str]) -> None:
+        """Name the function that gives the output so far, should the call be stopped before its end."""
+        self._partial = source
+
+    def partial_output(self) -> str:
+        """What the call has put out so far."""
+        return self._partial() if self._partial is not None else "\n".join(self._reported)

@@ -1,0 +1,57 @@
+"""What belongs to one task and is released with it: temporary files, processes left running."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import PurePath
+
+from hermes_tools import files
+from hermes_tools.paths import temporary_root
+
+__all__ = ["TaskResources"]
+
+logger = logging.getLogger(__name__)
+
+Release = Callable[[], Awaitable[None]]
+
+
+class TaskResources:
+    """The temporary directory and the clean-ups of one task. Nothing is made before it is asked for."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.directory: str | None = None
+        self._releases: list[Release] = []
+        self._files = 0
+
+    async def new_file(self, label: str) -> files.OpenFile:
+        """A new file in the task's directory, which only this user can enter. Raises `OSError`."""
+        if self.directory is None:
+            path = PurePath(await temporary_root()) / f"hermes-{secrets.token_hex(8)}"
+            self.directory = str(path)
+            await files.make_private_directory(self.directory)
+        self._files += 1
+        return await files.create_file(str(PurePath(self.directory) / f"{label}-{self._files}.txt"))
+
+    def on_release(self, release: Release) -> None:
+        """Have `release` awaited when the task's resources are released. It must be safe to call twice."""
+        self._releases.append(release)
+
+    async def release(self) -> None:
+        """Run what was registered, newest first, then remove the directory. Idempotent."""
+        while self._releases:
+            release = self._releases[-1]
+            try:
+                await release()
+            except Exception as error:  # noqa: BLE001 - one clean-up that fails must not keep the others from running
+                logger.warning("clean-up of task %s failed: %r", self.task_id, error)
+            self._releases.remove(release)
+        if self.directory is not None:
+            directory = self.directory
+            try:
+                await files.remove_directory(directory)
+            except OSError as error:
+                logger.warning("temporary directory %s could not be removed: %s", directory, error)
+            self.directory = None

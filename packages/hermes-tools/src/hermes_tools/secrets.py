@@ -1,0 +1,75 @@
+"""Credentials: which environment variables hold one, and how their values are hidden in text. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+__all__ = ["MASK", "SecretMasker", "is_secret_name", "scrubbed_environment", "secret_values"]
+
+MASK = "[hidden]"
+_SHORTEST = 8
+_WORDS = (
+    "KEY|KEYS|APIKEY|TOKEN|TOKENS|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIAL|CREDENTIALS"
+    "|AUTH|AUTHORIZATION|COOKIE|DSN|PAT"
+)
+_SECRET_NAME = re.compile(
+    rf"(?:^|[_.-])(?:{_WORDS})\d*(?:$|[_.-])|(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE
+)
+_PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"})
+_ADDRESS_WITH_PASSWORD = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name is taken to hold a credential (`OPENAI_API_KEY`, `GH_TOKEN`)."""
+    return name not in _PLAIN_NAMES and _SECRET_NAME.search(name) is not None
+
+
+def scrubbed_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without credentials: neither by name, nor as an address with a password in it."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not is_secret_name(name) and not _ADDRESS_WITH_PASSWORD.match(value)
+    }
+
+
+def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
+    """The credentials in `environment` that are long enough to be told from ordinary words."""
+    found = set()
+    for name, value in environment.items():
+        address = _ADDRESS_WITH_PASSWORD.match(value)
+        if address:
+            found.add(address.group(1))
+        if is_secret_name(name):
+            found.add(value)
+    return frozenset(value for value in found if len(value) >= _SHORTEST)
+
+
+class SecretMasker:
+    """Replaces known credentials in text. Its repr does not show them."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        known = sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=lambda s: (-len(s), s))
+        self._pattern = re.compile("|".join(re.escape(secret) for secret in known)) if known else None
+        self.longest = len(known[0]) if known else 0
+
+    def __repr__(self) -> str:
+        return "SecretMasker(...)"
+
+    def mask(self, text: str) -> str:
+        """`text` with every known credential replaced by `[hidden]`."""
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def mask_stream(self, text: str) -> tuple[str, str]:
+        """`text` masked up to where a credential might go on in text still to come, and the rest unmasked.
+
+        Give the rest back in front of the next text; at the end pass it to `mask`.
+        """
+        if self._pattern is None:
+            return text, ""
+        safe_end = max(0, len(text) - self.longest + 1)
+        for match in self._pattern.finditer(text):
+            if match.start() < safe_end < match.end():
+                safe_end = match.end()
+        return self.mask(text[:safe_end]), text[safe_end:]

@@ -1,0 +1,219 @@
+"""Declaring a tool: an async function becomes a frozen `FunctionTool`.
+
+>>> from hermes_tools import tool
+>>> @tool
+... async def add(a: int, b: int = 1) -> str:
+...     '''Add two numbers.
+...
+...     Args:
+...         a: the first number
+...     '''
+...     return str(a + b)
+>>> add.spec.name, add.spec.description
+('add', 'Add two numbers.')
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+import typing
+from collections.abc import Awaitable, Callable
+from typing import Any, overload
+
+import msgspec
+
+from hermes_messages import JsonObject, ToolDeclarationError, ToolSpec
+from hermes_messages.protocols import Scheduling, Tool, ToolCallContext
+from hermes_tools.context import CallContext
+from hermes_tools.docstrings import read_docstring
+from hermes_tools.errors import ArgumentsMismatchError
+from hermes_tools.schema import build_schema
+
+__all__ = ["FunctionTool", "tool"]
+
+ToolFunction = Callable[..., Awaitable[object]]
+
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
+_SCHEDULING = typing.get_args(Scheduling)
+
+
+class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool made from an async function. It stays callable as that function.
+
+    `timeout_s` bounds one call in seconds, `output_limit` its result in characters; None leaves both to the
+    executor. `context_parameter` is the function's parameter that takes the context of the call, if any.
+    """
+
+    spec: ToolSpec
+    function: ToolFunction
+    arguments_type: type[msgspec.Struct]
+    scheduling: Scheduling = "sequential"
+    context_parameter: str | None = None
+    timeout_s: float | None = None
+    output_limit: int | None = None
+
+    async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
+        """Call the function. Raises `ArgumentsMismatchError` with the path of a value that does not fit;
+        whatever the function raises passes through. A result that is no text is given as JSON."""
+        try:
+            fitted = msgspec.convert(arguments, self.arguments_type)
+        except msgspec.ValidationError as error:
+            raise ArgumentsMismatchError(str(error)) from None
+        keywords = msgspec.structs.asdict(fitted)
+        if self.context_parameter is not None:
+            keywords[self.context_parameter] = context
+        result = await self.function(**keywords)
+        return result if isinstance(result, str) else msgspec.json.encode(result).decode()
+
+    async def __call__(self, *args: object, **keywords: object) -> object:
+        """Call the function itself, as its own tests do."""
+        return await self.function(*args, **keywords)
+
+
+@overload
+def tool(function: ToolFunction, /) -> FunctionTool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    scheduling: Scheduling = "sequential",
+    timeout_s: float | None = None,
+    output_limit: int | None = None,
+) -> Callable[[ToolFunction], FunctionTool]: ...
+
+
+def tool(
+    function: ToolFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    scheduling: Scheduling = "sequential",
+    timeout_s: float | None = None,
+    output_limit: int | None = None,
+) -> FunctionTool | Callable[[ToolFunction], FunctionTool]:
+    """Make a tool of an async function: `@tool`, or `@tool(scheduling="parallel", timeout_s=30)`.
+
+    The schema comes from the type hints as msgspec reads them (`Annotated` with `msgspec.Meta`, `Literal`,
+    structs, unions, defaults), the descriptions from the docstring and its `Args:` section. A parameter
+    annotated `ToolCallContext` (or `CallContext`) gets the context of the call and is not shown to the model.
+    Raises `ToolDeclarationError` at once for a function that can not become a tool.
+    """
+
+    def declare(function: ToolFunction) -> FunctionTool:
+        return _declare(function, name, description, scheduling, timeout_s, output_limit)
+
+    return declare if function is None else declare(function)
+
+
+def _declare(
+    function: ToolFunction,
+    name: str | None,
+    description: str | None,
+    scheduling: Scheduling,
+    timeout_s: float | None,
+    output_limit: int | None,
+) -> FunctionTool:
+    chosen = name or _function_name(function)
+    _check_is_async(function, chosen)
+    if not _NAME.fullmatch(chosen):
+        raise ToolDeclarationError(
+            f"tool name {chosen!r}: use letters, digits, '_' and '-', a letter first, at most 64; "
+            "give another with @tool(name=...)"
+        )
+    if scheduling not in _SCHEDULING:
+        raise ToolDeclarationError(f"tool {chosen!r}: scheduling {scheduling!r} is none of {_SCHEDULING}")
+    if (timeout_s is not None and timeout_s <= 0) or (output_limit is not None and output_limit <= 0):
+        raise ToolDeclarationError(f"tool {chosen!r}: timeout_s and output_limit must be above 0")
+    documented = read_docstring(inspect.getdoc(function))
+    text = description if description is not None else documented.text
+    if not text:
+        raise ToolDeclarationError(
+            f"tool {chosen!r} has no description: write a docstring, the model chooses tools by it"
+        )
+    arguments_type, context_parameter = _read_signature(function, chosen)
+    schema = build_schema(arguments_type, documented.parameters)
+    return FunctionTool(
+        spec=ToolSpec.from_schema(chosen, text, schema),
+        function=function,
+        arguments_type=arguments_type,
+        scheduling=scheduling,
+        context_parameter=context_parameter,
+        timeout_s=timeout_s,
+        output_limit=output_limit,
+    )
+
+
+def _function_name(function: object) -> str:
+    if inspect.isroutine(function):
+        return function.__name__
+    return type(function).__name__
+
+
+def _check_is_async(function: object, name: str) -> None:
+    if inspect.isasyncgenfunction(function):
+        raise ToolDeclarationError(
+            f"tool {name!r} is an async generator; return one text, and report on the way with "
+            "`await context.progress(...)`"
+        )
+    if not inspect.iscoroutinefunction(function):
+        raise ToolDeclarationError(
+            f"tool {name!r} is not an async function; declare it with `async def` "
+            "(a synchronous tool would block the event loop and is never run in a thread)"
+        )
+
+
+def _read_signature(function: ToolFunction, name: str) -> tuple[type[msgspec.Struct], str | None]:
+    try:
+        hints = typing.get_type_hints(function, localns=_closure_names(function), include_extras=True)
+    except NameError as error:
+        raise ToolDeclarationError(
+            f"tool {name!r}: a type hint can not be read: {error}; define the type at module level"
+        ) from None
+    fields: list[tuple[str, Any, Any]] = []
+    context_parameter: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ToolDeclarationError(
+                f"tool {name!r}: parameter {parameter.name!r} has no name that a model could give "
+                "(positional-only, *args and **kwargs can not be used)"
+            )
+        hint = hints.get(parameter.name)
+        if hint is ToolCallContext or hint is CallContext:
+            context_parameter = parameter.name
+            continue
+        if parameter.name not in hints:
+            raise ToolDeclarationError(f"tool {name!r}: parameter {parameter.name!r} has no type hint")
+        fields.append((parameter.name, hint, _field_default(parameter)))
+    type_name = "".join(word.capitalize() for word in re.split(r"[_-]+", name)) + "Arguments"
+    try:
+        arguments_type = msgspec.defstruct(type_name, fields, kw_only=True, forbid_unknown_fields=True)
+        msgspec.json.schema(arguments_type)
+    except (TypeError, ValueError) as error:
+        raise ToolDeclarationError(f"tool {name!r}: its parameters have no JSON schema: {error}") from None
+    return arguments_type, context_parameter
+
+
+def _closure_names(function: ToolFunction) -> dict[str, Any]:
+    plain = function.__func__ if inspect.ismethod(function) else function
+    return dict(inspect.getclosurevars(plain).nonlocals) if inspect.isfunction(plain) else {}
+
+
+def _field_default(parameter: inspect.Parameter) -> Any:
+    if parameter.default is parameter.empty:
+        return msgspec.NODEFAULT
+    default = parameter.default
+    if isinstance(default, list | dict | set | bytearray):
+        return msgspec.field(default_factory=lambda: copy.deepcopy(default))
+    return default
+
+
+if typing.TYPE_CHECKING:
+
+    def _fits(function_tool: FunctionTool) -> Tool:
+        return function_tool

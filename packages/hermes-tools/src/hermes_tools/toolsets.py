@@ -1,0 +1,99 @@
+"""Toolsets: named groups of tools, found through entry points, combined, switched on and off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from hermes_messages import ConfigurationError, UnknownNameError
+from hermes_messages.protocols import Tool, Toolset, TurnContext
+
+__all__ = ["COMBINATIONS", "SupportsRefresh", "ToolGroup", "expand_names", "load_toolsets", "toolset_names"]
+
+GROUP = "hermes.toolsets"
+
+COMBINATIONS: Mapping[str, tuple[str, ...]] = {
+    "coding": ("file", "terminal", "todo"),
+    "all": ("*",),
+}
+"""Names that stand for several toolsets or further combinations; `*` is every toolset installed."""
+
+
+class ToolGroup(Struct, frozen=True):
+    """A toolset without state."""
+
+    name: str
+    tools: tuple[Tool, ...]
+
+
+@runtime_checkable
+class SupportsRefresh(Protocol):
+    """A toolset that looks at the conversation, or at the world, at the start of each turn."""
+
+    async def refresh(self, context: TurnContext) -> None:
+        """Bring its state and its tools up to date."""
+        ...
+
+
+@cache
+def _installed() -> Mapping[str, EntryPoint]:
+    """The toolsets that the installed packages announce, by name; metadata is read once, nothing imported."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def toolset_names() -> tuple[str, ...]:
+    """All names that can be enabled: toolsets and combinations."""
+    return tuple(sorted({*_installed(), *COMBINATIONS}))
+
+
+def expand_names(
+    names: Iterable[str],
+    installed: Iterable[str],
+    combinations: Mapping[str, tuple[str, ...]] = COMBINATIONS,
+) -> frozenset[str]:
+    """The toolsets that `names` stand for, combinations resolved to any depth.
+
+    Raises `UnknownNameError` for a name that is neither, `ConfigurationError` for one that contains itself.
+    """
+    known = frozenset(installed)
+
+    def expand(name: str, above: tuple[str, ...]) -> frozenset[str]:
+        if name == "*":
+            return known
+        if name in above:
+            raise ConfigurationError(f"toolset combination {name!r} contains itself: {' > '.join(above)}")
+        if name in known:
+            return frozenset({name})
+        if name not in combinations:
+            raise UnknownNameError("toolset", name, {*known, *combinations})
+        parts = (expand(part, (*above, name)) for part in combinations[name])
+        return frozenset[str]().union(*parts)
+
+    return frozenset[str]().union(*(expand(name, ()) for name in names))
+
+
+def load_toolsets(enabled: Sequence[str], disabled: Sequence[str] = ()) -> list[Toolset]:
+    """New toolsets for the `enabled` names less the `disabled` ones, sorted by name.
+
+    The order of the names given plays no part, so that the same set makes the same request bytes.
+    Raises `UnknownNameError` for a name in either list that does not exist, before anything is imported.
+    """
+    points = _installed()
+    wanted = expand_names(enabled, points) - expand_names(disabled, points)
+    return [_make(points[name]) for name in sorted(wanted)]
+
+
+def _make(point: EntryPoint) -> Toolset:
+    try:
+        factory = point.load()
+        toolset: Toolset = factory()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ConfigurationError(
+            f"toolset {point.name!r} ({point.value}) can not be loaded: {error}; "
+            "update or remove the package that announces it"
+        ) from error
+    return toolset
