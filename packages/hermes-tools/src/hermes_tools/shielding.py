@@ -21,8 +21,8 @@ async def finish_despite_cancel(work: Callable[[], Coroutine[Any, Any, None]], l
     """Run `work()` to its end, at most `limit_s` seconds, whoever cancels us meanwhile.
 
     `work` must be safe to run twice: when the loop's shutdown cancels it, it is started once more. Past the
-    limit it is cancelled, given a moment, and then left behind with a warning. Raises CancelledError after the
-    work if a cancellation came meanwhile, TimeoutError past the limit, else what the work raised.
+    limit it is cancelled, given a moment, and then left behind with a warning. Raises CancelledError after
+    the work if a cancellation came meanwhile, TimeoutError past the limit, else what the work raised.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + limit_s

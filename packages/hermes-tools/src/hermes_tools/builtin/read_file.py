@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from typing import Annotated
-
-from msgspec import Meta
 
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
@@ -24,8 +21,8 @@ MAX_LINE_CHARS = 4_000
 async def read_file(
     context: ToolCallContext,
     path: str,
-    offset: Annotated[int, Meta(ge=1)] = 1,
-    limit: Annotated[int, Meta(ge=1)] = 500,
+    offset: int = 1,
+    limit: int = 500,
 ) -> str:
     """Read a text file.
 
@@ -42,7 +39,7 @@ async def read_file(
         first = await file.read(SAMPLE_BYTES)
         if looks_binary(first):
             raise ToolFailure(f"{path} is a binary file of {file.status.st_size} bytes; it can not be shown")
-        page = _Page(offset, limit)
+        page = _Page(max(1, offset), max(1, limit))
         shape = shape_of(first)
         decoder = codecs.getincrementaldecoder(shape.encoding)(errors="backslashreplace")
         page.feed(decoder.decode(first[len(shape.mark) :]))

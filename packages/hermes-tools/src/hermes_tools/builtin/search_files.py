@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools.errors import ToolFailure
@@ -19,7 +17,7 @@ async def search_files(
     pattern: str,
     target: Literal["content", "files"] = "content",
     path: str = ".",
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 50,
+    limit: int = 50,
 ) -> str:
     """Search files under a directory.
 

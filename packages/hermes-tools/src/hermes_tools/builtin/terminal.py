@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from msgspec import Meta
 
 from hermes_messages.protocols import Tool
 from hermes_tools.context import CallContext
@@ -14,15 +11,15 @@ from hermes_tools.tool import tool
 
 __all__ = ["TerminalToolset"]
 
-DEFAULT_TIMEOUT_S = 60.0
-MAX_TIMEOUT_S = 600.0
+DEFAULT_TIMEOUT_S = 60
+MAX_TIMEOUT_S = 600
 
 
 @tool(scheduling="sequential")
 async def terminal(
     context: CallContext,
     command: str,
-    timeout: Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_S)] = DEFAULT_TIMEOUT_S,
+    timeout: float = DEFAULT_TIMEOUT_S,
     workdir: str | None = None,
 ) -> str:
     """Run a shell command and show its output.

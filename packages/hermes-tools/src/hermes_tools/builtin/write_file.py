@@ -47,7 +47,7 @@ async def _shape_of_file(real: str) -> TextShape:
 
 
 def _kept(shape: TextShape) -> str:
-    parts = [shape.encoding] if shape.encoding != "utf-8" else []
+    parts: list[str] = [shape.encoding] if shape.encoding != "utf-8" else []
     if shape.mark:
         parts.append("byte order mark")
     if shape.newline == "\r\n":
