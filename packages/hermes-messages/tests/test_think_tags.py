@@ -1,3 +1,5 @@
+import itertools
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -103,7 +105,7 @@ TOKENS = st.sampled_from(
 
 def cut(text: str, points: list[int]) -> list[str]:
     bounds = [0, *sorted(point % (len(text) + 1) for point in points), len(text)]
-    return [text[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [text[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 @given(st.lists(TOKENS, max_size=14).map("".join), st.lists(st.integers(0, 200), max_size=8), st.booleans())

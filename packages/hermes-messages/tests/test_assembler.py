@@ -1,0 +1,478 @@
+import itertools
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_messages import (
+    ChatResponse,
+    ConfigurationError,
+    FinishReason,
+    Origin,
+    ReasoningDelta,
+    Replay,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolCallArgumentsDelta,
+    ToolCallStarted,
+    Usage,
+)
+from hermes_messages.assembler import StreamAssembler
+from hermes_messages.deltas import (
+    Delta,
+    FinishChunk,
+    MetaChunk,
+    ReasoningChunk,
+    RefusalChunk,
+    ReplayChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+
+ORIGIN = Origin("p", "h", "m")
+
+
+def assemble(
+    deltas: Iterable[Delta], *, complete: bool = True, think_tags: bool = True
+) -> tuple[list[StreamEvent], ChatResponse]:
+    assembler = StreamAssembler(ORIGIN, "openai_chat", think_tags=think_tags)
+    events = [event for delta in deltas for event in assembler.feed(delta)]
+    events += assembler.flush()
+    return events, assembler.finish(complete=complete)
+
+
+def calls_of(*chunks: Delta, finish: str | None = "tool_calls") -> list[tuple[str, str, str]]:
+    _, response = assemble([*chunks, FinishChunk(finish)])
+    return [(call.id, call.name, call.arguments) for call in response.message.tool_calls]
+
+
+def test_one_call_without_index() -> None:
+    assert calls_of(ToolCallChunk(id="a", name="f", arguments="{}")) == [("a", "f", "{}")]
+
+
+def test_calls_without_index_open_by_id() -> None:
+    assert calls_of(
+        ToolCallChunk(id="a", name="f", arguments='{"x"'),
+        ToolCallChunk(arguments=":1}"),
+        ToolCallChunk(id="b", name="g"),
+        ToolCallChunk(arguments="{}"),
+    ) == [("a", "f", '{"x":1}'), ("b", "g", "{}")]
+
+
+def test_head_on_an_occupied_index_and_tail_at_an_unknown_one() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="a", name="f", arguments="{}"),
+        ToolCallChunk(index=0, id="b", name="g"),
+        ToolCallChunk(index=1, arguments='{"x":'),
+        ToolCallChunk(index=1, arguments="1}"),
+    ) == [("a", "f", "{}"), ("b", "g", '{"x":1}')]
+
+
+def test_known_id_wins_over_index() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="a", name="f", arguments="{"),
+        ToolCallChunk(index=1, id="b", name="g", arguments="{"),
+        ToolCallChunk(index=1, id="a", arguments="}"),
+        ToolCallChunk(index=0, id="b", arguments="}"),
+    ) == [("a", "f", "{}"), ("b", "g", "{}")]
+
+
+def test_interleaved_fragments_and_a_late_name() -> None:
+    events, response = assemble(
+        [
+            ToolCallChunk(index=0, id="a", arguments='{"q"'),
+            ToolCallChunk(index=0, name="search"),
+            ToolCallChunk(index=1, id="b", name="open", arguments="{"),
+            ToolCallChunk(index=0, arguments=":1}"),
+            ToolCallChunk(index=1, arguments="}"),
+            FinishChunk("tool_calls"),
+        ]
+    )
+    assert events == [
+        ToolCallStarted(0, "a", "search"),
+        ToolCallArgumentsDelta(0, '{"q"'),
+        ToolCallStarted(1, "b", "open"),
+        ToolCallArgumentsDelta(1, "{"),
+        ToolCallArgumentsDelta(0, ":1}"),
+        ToolCallArgumentsDelta(1, "}"),
+    ]
+    assert response.message.tool_calls == (ToolCall("a", "search", '{"q":1}'), ToolCall("b", "open", "{}"))
+
+
+def test_late_id_is_adopted() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, arguments='{"q"'),
+        ToolCallChunk(index=0, id="a", name="f"),
+        ToolCallChunk(index=0, arguments=":1}"),
+    ) == [("a", "f", '{"q":1}')]
+
+
+def test_id_that_comes_after_the_call_was_shown_changes_nothing() -> None:
+    events, response = assemble(
+        [
+            ToolCallChunk(index=0, name="f"),
+            ToolCallChunk(index=0, id="late", arguments="{"),
+            ToolCallChunk(index=7, id="late", arguments="}"),
+        ]
+    )
+    assert events[0] == ToolCallStarted(0, "call_0", "f")
+    assert response.message.tool_calls == (ToolCall("call_0", "f", "{}"),)
+
+
+def test_whole_calls_without_id_and_index() -> None:
+    assert calls_of(
+        ToolCallChunk(name="f", arguments="{}"),
+        ToolCallChunk(name="f", arguments="{}"),
+        ToolCallChunk(name="g"),
+        ToolCallChunk(arguments="{}"),
+    ) == [("call_0", "f", "{}"), ("call_1", "f", "{}"), ("call_2", "g", "{}")]
+
+
+def test_whole_calls_without_id_on_one_index() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, name="f", arguments='{"a":1}'),
+        ToolCallChunk(index=0, name="f", arguments='{"a":2}'),
+        ToolCallChunk(index=0, name="g", arguments=""),
+        ToolCallChunk(index=0, name="h", arguments=""),
+    ) == [("call_0", "f", '{"a":1}'), ("call_1", "f", '{"a":2}'), ("call_2", "g", ""), ("call_3", "h", "")]
+
+
+def test_whole_arguments_before_their_name_are_not_glued_to_the_neighbour() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="a", name="f", arguments="{}"),
+        ToolCallChunk(index=1, arguments='{"x":1}'),
+        ToolCallChunk(index=1, id="b", name="g"),
+    ) == [("a", "f", "{}"), ("b", "g", '{"x":1}')]
+
+
+def test_name_and_id_repeated_on_every_fragment() -> None:
+    chunk = [ToolCallChunk(index=0, id="a", name="f", arguments=part) for part in ('{"x"', ":{}", "}", "")]
+    assert calls_of(*chunk) == [("a", "f", '{"x":{}}')]
+
+
+def test_one_id_for_two_calls_is_made_unique() -> None:
+    events, response = assemble(
+        [
+            ToolCallChunk(index=0, id="call_1", name="f", arguments='{"a":1}'),
+            ToolCallChunk(index=1, id="call_1", name="f", arguments='{"a":2}'),
+        ]
+    )
+    assert response.message.tool_calls == (
+        ToolCall("call_1", "f", '{"a":1}'),
+        ToolCall("call_1_2", "f", '{"a":2}'),
+    )
+    assert [event.id for event in events if isinstance(event, ToolCallStarted)] == ["call_1", "call_1_2"]
+
+
+def test_one_id_for_two_calls_whose_arguments_come_later() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="x", name="f", arguments="{}"),
+        ToolCallChunk(index=1, id="x", name="f"),
+        ToolCallChunk(index=1, arguments='{"a":2}'),
+    ) == [("x", "f", "{}"), ("x_2", "f", '{"a":2}')]
+    assert calls_of(
+        ToolCallChunk(index=0, id="x", name="f", arguments=""),
+        ToolCallChunk(index=1, id="x", name="g", arguments=""),
+    ) == [("x", "f", ""), ("x_2", "g", "")]
+
+
+def test_the_same_call_sent_twice_is_one_call() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="a", name="f", arguments="{}"),
+        ToolCallChunk(index=1, id="a", name="f", arguments="{}"),
+    ) == [("a", "f", "{}")]
+
+
+def test_equal_calls_with_different_ids_are_two_calls() -> None:
+    assert (
+        len(
+            calls_of(
+                ToolCallChunk(id="a", name="f", arguments="{}"),
+                ToolCallChunk(id="b", name="f", arguments="{}"),
+            )
+        )
+        == 2
+    )
+
+
+def test_made_ids_avoid_real_ones() -> None:
+    assert calls_of(
+        ToolCallChunk(index=0, id="call_1", name="f", arguments="{}"),
+        ToolCallChunk(index=1, name="g", arguments="{}"),
+    ) == [("call_1", "f", "{}"), ("call_1_2", "g", "{}")]
+
+
+@pytest.mark.parametrize("name", ["", None, "  "])
+def test_a_call_without_a_name_never_becomes_a_call(name: str | None) -> None:
+    events, response = assemble(
+        [ToolCallChunk(index=0, id="a", name=name, arguments="{}"), FinishChunk("tool_calls")]
+    )
+    assert events == []
+    assert response.message.tool_calls == ()
+    [partial] = response.unfinished_calls
+    assert (partial.id, partial.name, partial.arguments) == ("a", "", "{}")
+    assert "no tool name" in partial.reason
+    assert response.finish is FinishReason.MALFORMED_CALL
+
+
+def test_fragments_that_say_nothing_open_nothing() -> None:
+    _, response = assemble([ToolCallChunk(), ToolCallChunk(index=0), ToolCallChunk(index=0, id="", name="")])
+    assert response.unfinished_calls == ()
+    assert response.finish is FinishReason.STOP
+
+
+@pytest.mark.parametrize("arguments", ['{}""', '{"a":"x\ny"}', '{"action": listt"}', ""])
+def test_near_json_arguments_of_a_finished_response_stay_a_call(arguments: str) -> None:
+    assert calls_of(ToolCallChunk(index=0, id="a", name="f", arguments=arguments)) == [("a", "f", arguments)]
+
+
+def test_cut_off_call_is_partial_and_its_whole_sibling_stays() -> None:
+    _, response = assemble(
+        [
+            ToolCallChunk(index=0, id="a", name="f", arguments='{"a":1}'),
+            ToolCallChunk(index=1, id="b", name="g", arguments='{"a":'),
+            FinishChunk("length"),
+        ]
+    )
+    assert [call.id for call in response.message.tool_calls] == ["a"]
+    assert [(call.id, call.arguments) for call in response.unfinished_calls] == [("b", '{"a":')]
+    assert response.finish is FinishReason.LENGTH
+
+
+def test_truncated_call_that_the_host_closed_is_not_run() -> None:
+    chunk = ToolCallChunk(index=0, id="a", name="write", arguments='{"text":"half"}')
+    _, response = assemble([chunk, FinishChunk("length")])
+    assert response.message.tool_calls == ()
+    assert len(response.unfinished_calls) == 1
+    _, response = assemble([chunk, TextChunk("And now"), FinishChunk("length")])
+    assert len(response.message.tool_calls) == 1
+
+
+def test_stream_without_its_end_mark() -> None:
+    head = ToolCallChunk(index=0, id="a", name="f", arguments='{"a":1}')
+    _, response = assemble([TextChunk("x"), head], complete=False)
+    assert response.message.tool_calls == ()
+    assert response.finish is FinishReason.LENGTH
+    assert response.message.finish_reason is None
+    _, response = assemble([head, FinishChunk("tool_calls")], complete=False)
+    assert len(response.message.tool_calls) == 1
+    assert response.finish is FinishReason.TOOL_CALLS
+    _, response = assemble(
+        [ToolCallChunk(id="a", name="f", arguments='{"a'), FinishChunk("stop")], complete=False
+    )
+    assert response.message.tool_calls == ()
+    assert response.finish is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize(
+    ("word", "finish"),
+    [
+        ("stop", FinishReason.STOP),
+        ("end", FinishReason.STOP),
+        ("end_turn", FinishReason.STOP),
+        ("stop_sequence", FinishReason.STOP),
+        ("something_new", FinishReason.STOP),
+        ("", FinishReason.STOP),
+        (None, FinishReason.STOP),
+        ("tool_calls", FinishReason.STOP),
+        ("length", FinishReason.LENGTH),
+        ("max_tokens", FinishReason.LENGTH),
+        ("MAX_TOKENS", FinishReason.LENGTH),
+        ("content_filter", FinishReason.CONTENT_FILTER),
+        ("refusal", FinishReason.CONTENT_FILTER),
+        ("SAFETY", FinishReason.CONTENT_FILTER),
+        ("MALFORMED_FUNCTION_CALL", FinishReason.MALFORMED_CALL),
+    ],
+)
+def test_finish_words_of_a_text_answer(word: str | None, finish: FinishReason) -> None:
+    _, response = assemble([TextChunk("x"), FinishChunk(word)])
+    assert response.finish is finish
+    assert response.message.finish_reason == (word or None)
+
+
+@pytest.mark.parametrize("word", ["stop", "tool_use", "function_call", "", None, "end", "something_new"])
+def test_calls_that_came_win_over_the_word(word: str | None) -> None:
+    _, response = assemble([ToolCallChunk(id="a", name="f", arguments="{}"), FinishChunk(word)])
+    assert response.finish is FinishReason.TOOL_CALLS
+
+
+def test_empty_finish_words_neither_end_nor_replace() -> None:
+    _, response = assemble(
+        [FinishChunk(""), TextChunk("a"), FinishChunk("length"), FinishChunk(""), FinishChunk(None)]
+    )
+    assert response.finish is FinishReason.LENGTH
+    assert response.message.finish_reason == "length"
+
+
+def test_no_text_and_empty_text_are_different() -> None:
+    call = ToolCallChunk(id="a", name="f", arguments="{}")
+    assert assemble([call])[1].message.content is None
+    assert assemble([TextChunk(""), call])[1].message.content == ""
+    assert assemble([TextChunk("<think>x</think>"), call])[1].message.content == ""
+
+
+def test_no_reasoning_and_empty_reasoning_are_different() -> None:
+    assert assemble([TextChunk("a")])[1].message.reasoning is None
+    events, response = assemble([ReasoningChunk(""), TextChunk("a")])
+    assert response.message.reasoning == ""
+    assert events == [TextDelta("a")]
+
+
+def test_think_tags_become_reasoning() -> None:
+    events, response = assemble([TextChunk(part) for part in ("<", "think>plan", "</thi", "nk>Done")])
+    assert events == [ReasoningDelta("plan"), TextDelta("Done")]
+    assert (response.message.content, response.message.reasoning) == ("Done", "plan")
+
+
+def test_think_tags_are_text_when_switched_off() -> None:
+    _, response = assemble([TextChunk("<think>a</think>b")], think_tags=False)
+    assert response.message.content == "<think>a</think>b"
+
+
+def test_held_back_text_comes_out_with_the_finish_word() -> None:
+    assembler = StreamAssembler(ORIGIN, "w")
+    assert assembler.feed(TextChunk("<th")) == []
+    assert assembler.feed(FinishChunk("stop")) == [TextDelta("<th")]
+    assert assembler.finish().message.content == "<th"
+
+
+def test_held_back_text_is_in_the_message_without_a_finish_word() -> None:
+    assembler = StreamAssembler(ORIGIN, "w")
+    assembler.feed(TextChunk("a\n<"))
+    assert assembler.finish().message.content == "a\n<"
+
+
+def test_answer_behind_mentioned_tags_is_text() -> None:
+    events, response = assemble(
+        [TextChunk("<think>the <think> tag</think>\nYes"), FinishChunk("stop"), FinishChunk("stop")]
+    )
+    assert response.message.content == "Yes"
+    assert response.message.reasoning == "the <think> tag</think>"
+    assert events[-1] == TextDelta("Yes")
+
+
+def test_replay_blocks_keep_order_bytes_and_origin() -> None:
+    blocks = [msgspec.Raw(b'{"type": "thinking","signature":"A"}'), msgspec.Raw(b'{"type":"tool_use"}')]
+    _, response = assemble([ReplayChunk(block) for block in blocks])
+    assert response.message.replay == Replay(ORIGIN, "openai_chat", tuple(blocks))
+    assert assemble([TextChunk("x")])[1].message.replay is None
+
+
+def test_usage_meta_and_refusal() -> None:
+    _, response = assemble(
+        [
+            MetaChunk(model="m-1"),
+            RefusalChunk("I "),
+            RefusalChunk("won't"),
+            UsageChunk(Usage(input_tokens=1)),
+            FinishChunk("stop"),
+            UsageChunk(Usage(input_tokens=2)),
+            MetaChunk(response_id="r"),
+        ]
+    )
+    assert (response.model, response.response_id) == ("m-1", "r")
+    assert response.usage == response.message.usage == Usage(input_tokens=2)
+    assert response.message.refusal == "I won't"
+    assert response.message.content is None
+
+
+def test_usage_stays_unknown() -> None:
+    assert assemble([TextChunk("x")])[1].usage is None
+
+
+def test_feeding_a_finished_assembler_is_refused() -> None:
+    assembler = StreamAssembler(ORIGIN, "w")
+    assert assembler.finish() == assembler.finish()
+    with pytest.raises(ConfigurationError, match="finished"):
+        assembler.feed(TextChunk("x"))
+
+
+PIECES = st.text(alphabet=st.sampled_from('ab{}":,1\n <>/think\u00e9\U0001f600'), max_size=12)
+CALL_ARGUMENTS = st.one_of(PIECES, st.sampled_from(["", "{}", '{"a": {"b": 1}}', '{"a": ', '{}""']))
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[Delta], list[Delta]]:
+    """A stream as a host with honest indices sends it, whole and cut into chunks."""
+    whole: list[Delta] = []
+    cut: list[Delta] = []
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(["text", "reasoning", "refusal"]))
+        text = draw(PIECES)
+        whole.append(make_chunk(kind, text))
+        cut.extend(make_chunk(kind, part) for part in cut_text(text, draw))
+    for index in range(draw(st.integers(0, 3))):
+        head = ToolCallChunk(index=index, id=f"c{index}", name=f"tool{index}")
+        text = draw(CALL_ARGUMENTS)
+        whole += [head, ToolCallChunk(index=index, arguments=text)]
+        cut += [head, *(ToolCallChunk(index=index, arguments=part) for part in cut_text(text, draw))]
+    finish = FinishChunk(draw(st.sampled_from(["stop", "tool_calls", "length", "", None])))
+    return [*whole, finish], [*cut, finish]
+
+
+def make_chunk(kind: str, text: str) -> Delta:
+    if kind == "text":
+        return TextChunk(text)
+    return ReasoningChunk(text) if kind == "reasoning" else RefusalChunk(text)
+
+
+def cut_text(text: str, draw: st.DrawFn) -> list[str]:
+    points = draw(st.lists(st.integers(0, len(text)), max_size=4))
+    return [text[a:b] for a, b in itertools.pairwise([0, *sorted(points), len(text)])]
+
+
+@given(streams(), st.booleans())
+def test_any_cut_of_a_stream_assembles_to_the_same_response(
+    stream: tuple[list[Delta], list[Delta]], complete: bool
+) -> None:
+    whole, cut = stream
+    _, expected = assemble(whole, complete=complete)
+    events, response = assemble(cut, complete=complete)
+    assert response == expected
+    assert_events_tell_the_response(events, response)
+
+
+def assert_events_tell_the_response(events: list[StreamEvent], response: ChatResponse) -> None:
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    assert text == (response.message.content or "")
+    started = [event for event in events if isinstance(event, ToolCallStarted)]
+    assert [event.position for event in started] == list(range(len(started)))
+    arguments = dict.fromkeys(range(len(started)), "")
+    for event in events:
+        if isinstance(event, ToolCallArgumentsDelta):
+            arguments[event.position] += event.text
+    told = {(event.id, event.name, arguments[event.position]) for event in started}
+    known = {(call.id, call.name, call.arguments) for call in response.message.tool_calls}
+    known |= {(call.id, call.name, call.arguments) for call in response.unfinished_calls}
+    assert told == known
+
+
+CHUNKS = st.tuples(
+    st.one_of(st.none(), st.integers(0, 2)),
+    st.sampled_from([None, "", "a", "b"]),
+    st.sampled_from([None, "", "f", "g"]),
+    st.sampled_from(["", '{{"{0}":1}}', '{{"{0}', "{0}}}"]),
+)
+
+
+@given(st.lists(CHUNKS, max_size=8), st.sampled_from(["tool_calls", "length", None]), st.booleans())
+def test_no_argument_text_is_ever_lost(
+    chunks: list[tuple[int | None, str | None, str | None, str]], word: str | None, complete: bool
+) -> None:
+    assembler = StreamAssembler(ORIGIN, "w")
+    sent = 0
+    for number, (index, call_id, name, template) in enumerate(chunks):
+        arguments = template.format(number)
+        sent += len(arguments)
+        assembler.feed(ToolCallChunk(index, call_id, name, arguments))
+    assembler.feed(FinishChunk(word))
+    response = assembler.finish(complete=complete)
+    calls, partial = response.message.tool_calls, response.unfinished_calls
+    ids = [call.id for call in calls] + [call.id for call in partial]
+    assert len(set(ids)) == len(ids)
+    assert all(call.name and call.id for call in calls)
+    assert sent == sum(len(call.arguments) for call in calls) + sum(len(call.arguments) for call in partial)
