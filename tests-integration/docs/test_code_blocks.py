@@ -3,10 +3,10 @@
 The pages are README.md, packages/*/README.md and docs/**/*.md. A block's info string is its language and then
 `key=value` attributes (quote a value that has spaces):
 
-    ```python                               run; the blocks of one page share a namespace, in order, as if typed
-                                            one after the other; top-level `await` is allowed
+    ```python                               run; the blocks of one page share a namespace, in order, as if
+                                            typed one after the other; top-level `await` is allowed
     ```python no-run="needs a paid host"    only compiled; the reason is for the reader of the source
-    ```sh                                   run with `bash -euo pipefail`; each command's first word is in COMMANDS
+    ```sh                                   run by bash -euo pipefail; the first word of a command is in COMMANDS
     ```console                              the same for the lines that begin with `$ `; the others are output
     ```sh covered-by=tests-integration/packaging/test_runner.py::test_name
                                             not run here: the named test runs it, and must exist
@@ -104,7 +104,7 @@ def read_info(place: str, info: str) -> tuple[str, dict[str, str]]:
     words = shlex.split(info)
     if not words:
         raise BlockError(f"{place}: the block names no language (use `text`)")
-    attributes = dict(word.split("=", 1) if "=" in word else (word, "") for word in words[1:])
+    attributes = {name: value for name, _, value in (word.partition("=") for word in words[1:])}
     unknown = set(attributes) - {"no-run", "covered-by"}
     if unknown or not all(attributes.values()):
         raise BlockError(f"{place}: unknown attribute or one without a value in {info!r}")
@@ -147,11 +147,8 @@ def check_covering_test(block: Block, root: Path) -> None:
     """The test that a block names is there."""
     path, _, name = block.attributes["covered-by"].partition("::")
     file = root / path
-    tree = (
-        ast.parse(file.read_text("utf-8"))
-        if file.is_file() and file.name.startswith("test_")
-        else ast.Module([])
-    )
+    code = file.read_text("utf-8") if file.is_file() and file.name.startswith("test_") else ""
+    tree = ast.parse(code)
     if not any(
         isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and n.name == name for n in ast.walk(tree)
     ):
@@ -296,7 +293,7 @@ def test_a_block_that_is_not_run_is_compiled_all_the_same(
 def test_shell_blocks_run_and_a_failing_one_is_told(folder: Path, doc_environment: dict[str, str]) -> None:
     good = page_of(("console", "$ echo hello > out.txt\nhello"), ("sh", "grep -q hello out.txt"))
     run_shell(good, folder, doc_environment)
-    with pytest.raises(BlockError, match="page.md:4: exit code 1"):
+    with pytest.raises(BlockError, match=r"page\.md:4: exit code 1"):
         run_shell(page_of(("sh", "cat missing.txt | head -1")), folder, doc_environment)
 
 
@@ -319,7 +316,7 @@ def test_an_unsound_block_is_told(info: str, text: str, what: str) -> None:
 
 @pytest.mark.parametrize("markdown", ["```\nx\n```\n", "```python skip\nx\n```\n", "```python\nx\n"])
 def test_a_malformed_fence_is_told(markdown: str) -> None:
-    with pytest.raises(BlockError, match="page.md:1: "):
+    with pytest.raises(BlockError, match=r"page\.md:1: "):
         blocks_of("page.md", markdown)
 
 
