@@ -11,11 +11,7 @@ blocking      No blocking call (`open`, pathlib, os, shutil, tempfile, sqlite3, 
               `async def`, nor in a plain function of the same module that one calls, directly or not. What is
               awaited or entered with `async with` is not blocking. Path methods whose names other objects
               share (`BLOCKING_IF_PATH`) count only on what is visibly a path.
-result        `X.result()` stands only where X was just found done:
-              1. in the body of `if X.done():` (also one part of an `and`; also `... if X.done() else ...`);
-              2. on the variable of a loop over the first name of `done, pending = await asyncio.wait(...)`;
-              3. after an `await asyncio.wait(...)` in the same block that mentions X and has no limit.
-              A method of one's own needs another name than `result`.
+result        `X.result()` stands only where X was just found done: see task_results.py.
 dropped-task  The value of `create_task` or `ensure_future` is kept, unless an asyncio.TaskGroup owns it.
 """
 
@@ -27,6 +23,7 @@ from pathlib import Path
 
 from findings import Finding, run_check
 from syntax import Function, Module, Names, source_files
+from task_results import audit_results
 
 BANNED_NAMES = {
     "asyncio.to_thread": "runs in a thread",
@@ -73,7 +70,8 @@ NOT_BLOCKING = {
     "os.getenv", "os.getpid", "os.getppid", "os.getuid", "os.geteuid", "os.getpgid", "os.kill", "os.killpg",
     "os.fspath", "os.fsencode", "os.fsdecode", "os.strerror", "os.cpu_count", "os.process_cpu_count",
     "os.sched_getaffinity", "os.urandom", "os.get_terminal_size", "os.WIFEXITED", "os.WEXITSTATUS",
-    "os.waitstatus_to_exitcode", "shutil.get_terminal_size",
+    "os.waitstatus_to_exitcode", "os.pipe", "os.close", "os.set_blocking", "os.set_inheritable",
+    "os.stat_result", "shutil.get_terminal_size",
 }  # fmt: skip
 
 BLOCKING_METHODS = {
@@ -249,90 +247,6 @@ def annotates_path(annotation: ast.AST, module: Module) -> bool:
     if isinstance(annotation, ast.BinOp):
         return annotates_path(annotation.left, module) or annotates_path(annotation.right, module)
     return module.names.of(annotation) in PATH_MAKERS
-
-
-def audit_results(module: Module) -> Iterator[Finding]:
-    """Rule `result`."""
-    for node in ast.walk(module.tree):
-        if not (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "result"
-        ):
-            continue
-        task = node.func.value
-        if not (
-            found_done(node, task, module)
-            or from_wait(node, task, module)
-            or waited_before(node, task, module)
-        ):
-            yield module.finding(
-                node, "result", f"{ast.unparse(task)}.result() where it was not just found done"
-            )
-
-
-def found_done(node: ast.AST, task: ast.expr, module: Module) -> bool:
-    """Case 1: in the body of `if X.done():`."""
-    wanted = f"{ast.unparse(task)}.done()"
-    for parent, child in module.above(node):
-        if isinstance(parent, Function):
-            return False
-        if isinstance(parent, ast.If | ast.IfExp):
-            body = parent.body if isinstance(parent.body, list) else [parent.body]
-            test = parent.test
-            parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-            if child in body and wanted in {ast.unparse(part) for part in parts}:
-                return True
-    return False
-
-
-def from_wait(node: ast.AST, task: ast.expr, module: Module) -> bool:
-    """Case 2: X runs over the done set of asyncio.wait."""
-    function = module.function_of(node)
-    if not isinstance(task, ast.Name) or function is None:
-        return False
-    done_sets = set(done_sets_of(function, module))
-    for parent, _ in module.above(node):
-        clauses = [child for child in ast.iter_child_nodes(parent) if isinstance(child, ast.comprehension)]
-        for loop in [parent, *clauses]:
-            if (
-                isinstance(loop, ast.For | ast.comprehension)
-                and ast.unparse(loop.target) == task.id
-                and ast.unparse(loop.iter) in done_sets
-            ):
-                return True
-    return False
-
-
-def done_sets_of(function: Function, module: Module) -> Iterator[str]:
-    """The names that `done, pending = await asyncio.wait(...)` gives to done sets."""
-    for node in ast.walk(function):
-        match node:
-            case ast.Assign(
-                targets=[ast.Tuple(elts=[ast.Name(id=name), *_])], value=ast.Await(value=ast.Call(func=func))
-            ) if module.names.of(func) == "asyncio.wait":
-                yield name
-            case _:
-                pass
-
-
-def waited_before(node: ast.AST, task: ast.expr, module: Module) -> bool:
-    """Case 3: an earlier statement of the same block waited for X without a limit."""
-    for parent, child in module.above(node):
-        for _, block in ast.iter_fields(parent):
-            if isinstance(block, list) and isinstance(child, ast.stmt) and child in block:
-                earlier = block[: block.index(child)]
-                return any(waits_for(statement, ast.unparse(task), module) for statement in earlier)
-    return False
-
-
-def waits_for(statement: ast.stmt, wanted: str, module: Module) -> bool:
-    """Whether `statement` is an unlimited `await asyncio.wait(...)` that mentions the task."""
-    awaited = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
-    match awaited:
-        case ast.Await(value=ast.Call(func=func, args=[first], keywords=[])):
-            waited_for = {ast.unparse(part) for part in ast.walk(first) if isinstance(part, ast.expr)}
-            return module.names.of(func) == "asyncio.wait" and wanted in waited_for
-        case _:
-            return False
 
 
 def audit_dropped_tasks(module: Module) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ The pages are README.md, packages/*/README.md and docs/**/*.md. A block's info s
     ```python                               run; the blocks of one page share a namespace, in order, as if
                                             typed one after the other; top-level `await` is allowed
     ```python no-run="needs a paid host"    only compiled; the reason is for the reader of the source
-    ```sh                                   run by bash -euo pipefail; the first word of a command is in COMMANDS
+    ```sh                                   run by bash -euo pipefail; each command is in COMMANDS
     ```console                              the same for the lines that begin with `$ `; the others are output
     ```sh covered-by=tests-integration/packaging/test_runner.py::test_name
                                             not run here: the named test runs it, and must exist
