@@ -1,28 +1,39 @@
 """The text of a tool call's arguments: a strict reading, and a tolerant one for a closed list of defects.
 
 Models write almost-JSON in a handful of ways. `parse_arguments_tolerantly` accepts exactly these and
-reports which one it met; everything else is an `ArgumentsError` with the parser's position:
+reports which ones it met; everything else is an `ArgumentsError` with the parser's position:
 
     defect             example                 read as
     empty              ``                      {}              only for a call that was finished
     raw_control        {"a":"x<newline>y"}     {"a":"x\\ny"}
+    unquoted_word      {"a": listt"}           {"a":"listt"}   one word where a value belongs
     trailing_quotes    {}\"\"                    {}
     trailing_junk      {"a":1} and so on       {"a":1}
-    unquoted_word      {"a": listt"}           {"a":"listt"}
+
+What looks like one of these but could mean something else still fails: words that other languages read as
+a value (`True`, `None`, `NaN`), two words, keys without quotes, another object or list behind the first
+(calls run together), and anything in a response that was cut off.
+
+Both readings refuse what JSON parsers disagree about: a key given twice in one object, NaN and infinity
+(also as a number too large to hold), an integer of more than 4,300 digits, and nesting deeper than
+`MAX_DEPTH`. Integers are exact at any size below that.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
 from hermes_messages.errors import ArgumentsError
 
+if TYPE_CHECKING:
+    from json import JSONDecoder
+
 __all__ = [
+    "MAX_DEPTH",
     "ArgumentDefect",
     "JsonObject",
     "JsonValue",
@@ -31,8 +42,11 @@ __all__ = [
     "parse_arguments_tolerantly",
 ]
 
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = dict[str, JsonValue]
+
+MAX_DEPTH: Final = 128
+"""How deep lists and objects may be nested; well inside what every JSON parser takes."""
 
 
 class ArgumentDefect(StrEnum):
@@ -40,26 +54,16 @@ class ArgumentDefect(StrEnum):
 
     EMPTY = "empty"
     RAW_CONTROL = "raw_control"
+    UNQUOTED_WORD = "unquoted_word"
     TRAILING_QUOTES = "trailing_quotes"
     TRAILING_JUNK = "trailing_junk"
-    UNQUOTED_WORD = "unquoted_word"
 
 
 class TolerantArguments(Struct, frozen=True):
-    """Arguments and the defects that had to be overlooked to read them, in the order met."""
+    """Arguments and the defects that had to be overlooked to read them, in the order of the list above."""
 
     arguments: JsonObject
     defects: tuple[ArgumentDefect, ...] = ()
-
-
-def _reject_constant(name: str) -> JsonValue:
-    raise ValueError(f"{name} is no JSON value")
-
-
-_STRICT = json.JSONDecoder(parse_constant=_reject_constant)
-_LENIENT = json.JSONDecoder(strict=False, parse_constant=_reject_constant)
-_UNQUOTED_WORD = re.compile(r'([:,\[]\s*)([A-Za-z_][A-Za-z0-9_\- ]*)"?(?=\s*[,}\]])')
-_JSON_WORDS = frozenset({"true", "false", "null"})
 
 
 def parse_arguments(text: str, *, truncated: bool = False) -> JsonObject:
@@ -68,15 +72,19 @@ def parse_arguments(text: str, *, truncated: bool = False) -> JsonObject:
     `truncated` is what the finish reason of the response said; it only shapes the error.
     Raises `ArgumentsError` for text that is no JSON object, with the position where it went wrong.
     """
+    too_deep = _position_too_deep(text)
+    if too_deep is not None:
+        raise ArgumentsError("nested too deeply", text=text, position=too_deep, truncated=truncated)
     try:
-        value: JsonValue = _STRICT.decode(text)
-    except json.JSONDecodeError as error:
-        raise ArgumentsError(error.msg, text=text, position=error.pos, truncated=truncated) from None
-    except ValueError as error:
+        value: JsonValue = _decoder().decode(text)
+    except _RefusedError as error:
         raise ArgumentsError(str(error), text=text, truncated=truncated) from None
-    except RecursionError:
-        raise ArgumentsError("nested too deeply", text=text, truncated=truncated) from None
-    return _require_object(value, text, truncated=truncated)
+    except ValueError as error:
+        reason, position = _explained(error)
+        raise ArgumentsError(reason, text=text, position=position, truncated=truncated) from None
+    if isinstance(value, dict):
+        return value
+    raise ArgumentsError(f"it is {_kind(value)}", text=text, position=0, truncated=truncated)
 
 
 def parse_arguments_tolerantly(text: str, *, truncated: bool = False) -> TolerantArguments:
@@ -96,53 +104,190 @@ def parse_arguments_tolerantly(text: str, *, truncated: bool = False) -> Toleran
         return found
 
 
+class _RefusedError(ValueError):
+    """Valid to some parsers, refused here."""
+
+
+_decoders: list[JSONDecoder] = []
+
+
+def _decoder() -> JSONDecoder:
+    """The one strict decoder, made at first use: `json` costs a tenth of this package's import time."""
+    if not _decoders:
+        import json
+
+        _decoders.append(
+            json.JSONDecoder(
+                object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite_float
+            )
+        )
+    return _decoders[0]
+
+
+def _unique_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedError(f"the key {key!r} is given twice")
+            seen.add(key)
+    return found
+
+
+def _refuse_constant(name: str) -> JsonValue:
+    raise _RefusedError(f"{name} is no JSON value")
+
+
+def _finite_float(digits: str) -> float:
+    value = float(digits)
+    if value in {float("inf"), float("-inf")}:
+        raise _RefusedError(f"the number {digits[:40]} is too large")
+    return value
+
+
+def _explained(error: ValueError) -> tuple[str, int | None]:
+    """Reason and position of what the JSON parser raised; it has no position for overlong integers."""
+    import json
+
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg, error.pos
+    return str(error).partition(";")[0], None
+
+
+def _kind(value: JsonValue) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "a number"
+
+
+def _position_too_deep(text: str) -> int | None:
+    """Where `text` is nested deeper than `MAX_DEPTH`; brackets inside strings do not count."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return None
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        match token.group()[:1]:
+            case "[" | "{":
+                depth += 1
+                if depth > MAX_DEPTH:
+                    return token.start()
+            case "]" | "}":
+                depth -= 1
+            case _:
+                pass
+    return None
+
+
+# Strings come first and are taken whole, an unclosed one to the end, so that nothing inside one is ever
+# looked at. No two alternatives can take the same text, which keeps this linear.
+_TOKEN: Final = re.compile(
+    r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]++|\s++',
+    re.DOTALL,
+)
+_PLAIN: Final = re.compile(r"true|false|null|-?[0-9][0-9.eE+-]*")
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_VALUE_WORDS: Final = frozenset(
+    {"true", "false", "null", "none", "nil", "undefined", "nan", "infinity", "inf"}
+)
+_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
 def _overlook_defects(text: str) -> TolerantArguments | None:
     if not text.strip():
         return TolerantArguments({}, (ArgumentDefect.EMPTY,))
-    for candidate, first in ((text, ()), (_quote_words(text), (ArgumentDefect.UNQUOTED_WORD,))):
-        if candidate is None:
-            continue
-        found = _decode_prefix(candidate, first)
-        if found is not None:
-            return found
-    return None
+    mended = _Mender(text)
+    if not mended.run():
+        return None
+    try:
+        arguments = parse_arguments("".join(mended.pieces))
+    except ArgumentsError:
+        return None
+    order = list(ArgumentDefect)
+    return TolerantArguments(arguments, tuple(sorted(mended.defects, key=order.index)))
 
 
-def _decode_prefix(text: str, defects: tuple[ArgumentDefect, ...]) -> TolerantArguments | None:
-    """One object at the start of `text`, raw control characters and a tail allowed."""
-    start = len(text) - len(text.lstrip())
-    for decoder, more in ((_STRICT, ()), (_LENIENT, (ArgumentDefect.RAW_CONTROL,))):
-        try:
-            value, end = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(value, dict):
-            return None
-        tail = text[end:].strip()
+class _Mender:
+    """Copies one object token by token into `pieces`, mending what is on the list; never inside a string."""
+
+    __slots__ = ("_containers", "_position", "_previous", "_text", "defects", "pieces")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._containers: list[str] = []
+        self._previous = ""
+        self._position = 0
+        self.pieces: list[str] = []
+        self.defects: set[ArgumentDefect] = set()
+
+    def run(self) -> bool:
+        """Whether an object was found that may be read on; the strict parser has the last word."""
+        if not self._text.lstrip().startswith("{"):
+            return False
+        while self._position < len(self._text):
+            token = _TOKEN.match(self._text, self._position)
+            if token is None or not self._take(token):
+                return False
+            if self._previous == "}" and not self._containers:
+                return self._accept_tail(self._text[self._position :].strip())
+        return False
+
+    def _take(self, match: re.Match[str]) -> bool:
+        """Copy one token; False for one that can not be read and is not on the list."""
+        token, self._position = match.group(), match.end()
+        if token.isspace():
+            self.pieces.append(token)
+            return True
+        if token[0] in "{[":
+            self._containers.append(token)
+        elif token[0] in "}]":
+            if self._containers:
+                self._containers.pop()
+        elif token[0] == '"':
+            token = self._without_raw_controls(token)
+        elif token[0] not in ":," and not _PLAIN.fullmatch(token):
+            if not self._is_lone_word(token):
+                return False
+            self.defects.add(ArgumentDefect.UNQUOTED_WORD)
+            token = f'"{token}"'
+        self.pieces.append(token)
+        self._previous = token[0]
+        return True
+
+    def _without_raw_controls(self, token: str) -> str:
+        if not _CONTROL.search(token):
+            return token
+        self.defects.add(ArgumentDefect.RAW_CONTROL)
+        return _CONTROL.sub(lambda match: _ESCAPES.get(match.group(), f"\\u{ord(match.group()):04x}"), token)
+
+    def _is_lone_word(self, token: str) -> bool:
+        """Whether `token`, just taken, is a whole value; a stray quote behind it is passed over."""
+        if not _WORD.fullmatch(token) or token.lower() in _VALUE_WORDS or not self._containers:
+            return False
+        in_list = self._containers[-1] == "["
+        if self._previous != ":" and not (in_list and self._previous in {"[", ","}):
+            return False
+        if self._text.startswith('"', self._position):
+            self._position += 1
+        rest = _TOKEN.match(self._text, self._position)
+        if rest is not None and rest.group().isspace():
+            rest = _TOKEN.match(self._text, rest.end())
+        return rest is not None and rest.group() in {",", "}", "]"}
+
+    def _accept_tail(self, tail: str) -> bool:
         if not tail:
-            trailing: tuple[ArgumentDefect, ...] = ()
-        elif not tail.strip("\"' "):
-            trailing = (ArgumentDefect.TRAILING_QUOTES,)
-        else:
-            trailing = (ArgumentDefect.TRAILING_JUNK,)
-        return TolerantArguments(value, (*defects, *more, *trailing))
-    return None
-
-
-def _quote_words(text: str) -> str | None:
-    """`text` with bare words in value position quoted, or None when there is none outside strings."""
-
-    def quoted(match: re.Match[str]) -> str:
-        word = match.group(2).strip()
-        return match.group(0) if word in _JSON_WORDS else f"{match.group(1)}{json.dumps(word)}"
-
-    changed = _UNQUOTED_WORD.sub(quoted, text)
-    return changed if changed != text else None
-
-
-def _require_object(value: JsonValue, text: str, *, truncated: bool) -> JsonObject:
-    if isinstance(value, dict):
-        return value
-    kinds = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-    kind = kinds.get(type(value), "null")
-    raise ArgumentsError(f"it is {kind}", text=text, position=0, truncated=truncated)
+            return True
+        if "{" in tail or tail[0] == "[":
+            return False
+        only_quotes = not tail.strip("\"' \n\t")
+        self.defects.add(ArgumentDefect.TRAILING_QUOTES if only_quotes else ArgumentDefect.TRAILING_JUNK)
+        return True
