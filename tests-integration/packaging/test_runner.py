@@ -143,7 +143,7 @@ FAKE_UV = """#!/bin/sh
 case "$*" in
   --version) echo "uv {version} (fake)" ;;
   *--dry-run*) echo "{dry_run}" >&2; case "{dry_run}" in error*) exit 2 ;; esac ;;
-  *) echo "$*" >> {log}; echo "{sync}" >&2; case "{sync}" in error*) exit 1 ;; esac ;;
+  *) echo "$* cache=$UV_CACHE_DIR downloads=$UV_PYTHON_DOWNLOADS" >> {log}; echo "{sync}" >&2; case "{sync}" in error*) exit 1 ;; esac ;;
 esac
 """
 FAKE_JOB = '#!/bin/sh\necho "job: $*"\n'
@@ -223,6 +223,13 @@ def test_with_a_host_named_the_local_model_is_not_installed(
 def test_the_local_model_can_be_asked_for_although_there_is_a_key(demo: Demo) -> None:
     demo.run("--provider", "local", OPENAI_API_KEY="k")
     assert "--only-group local" in demo.synced
+
+
+def test_without_a_usable_home_the_cache_is_in_the_workspace(demo: Demo, tmp_path: Path) -> None:
+    demo.run()
+    assert "cache= downloads=never" in demo.synced
+    demo.run(HOME="/nowhere")
+    assert f"cache={tmp_path}/.cache/uv downloads=never" in demo.synced
 
 
 def test_where_no_model_wheel_exists_the_demo_says_so_and_what_to_do(demo: Demo) -> None:
