@@ -1,1 +1,5 @@
-"""BatchRunner: prompts in, tool-use training trajectories out, nothing lost."""
+"""The name that code written for Hermes imports; everything is in `hermes_batch`."""
+
+from hermes_batch import BatchRunner
+
+__all__ = ["BatchRunner"]

@@ -1,1 +1,33 @@
-"""BatchRunner: prompts in, tool-use training trajectories out, nothing lost."""
+"""BatchRunner: prompts in, tool-use training trajectories out, nothing lost, nothing paid twice.
+
+from hermes_batch import BatchRunner
+
+statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
+"""
+
+from hermes_batch.distributions import DISTRIBUTIONS
+from hermes_batch.errors import DatasetError, RunAbortedError, RunExistsError, RunLockedError
+from hermes_batch.progress import BarProgress, LineProgress, NoProgress, Progress
+from hermes_batch.records import Record, ToolStats, Turn
+from hermes_batch.rows import BadRow, PromptRow
+from hermes_batch.runner import BatchRunner
+from hermes_batch.statistics import BatchStatistics
+
+__all__ = [
+    "DISTRIBUTIONS",
+    "BadRow",
+    "BarProgress",
+    "BatchRunner",
+    "BatchStatistics",
+    "DatasetError",
+    "LineProgress",
+    "NoProgress",
+    "Progress",
+    "PromptRow",
+    "Record",
+    "RunAbortedError",
+    "RunExistsError",
+    "RunLockedError",
+    "ToolStats",
+    "Turn",
+]

@@ -1,0 +1,73 @@
+"""What the default agents of a run are made of. Kept apart from them, to need no import of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from hermes_messages import ConfigurationError
+from hermes_messages.argument_text import JsonValue
+
+__all__ = ["AgentOptions", "ProviderRouting"]
+
+
+class ProviderRouting(Struct, frozen=True, kw_only=True):
+    """Which hosts behind OpenRouter may serve the run (its `provider` request field)."""
+
+    allowed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    sort: str | None = None
+
+    def request_field(self) -> dict[str, JsonValue]:
+        """The value of the request's `provider` field; {} when nothing is asked for.
+
+        Source: OpenRouter's documentation, "Provider Routing".
+        """
+        field: dict[str, JsonValue] = {}
+        if self.allowed:
+            field["only"] = list(self.allowed)
+        if self.ignored:
+            field["ignore"] = list(self.ignored)
+        if self.order:
+            field["order"] = list(self.order)
+        if self.sort is not None:
+            field["sort"] = self.sort
+        return field
+
+
+class AgentOptions(Struct, frozen=True, kw_only=True):
+    """The options that all agents of a run share. None means the default of the layer concerned.
+
+    `provider` None chooses: `base_url` given, the host there; else the first of OpenRouter and OpenAI whose
+    key is in the environment; else the embedded local model. `api_key` is left out of the repr.
+    """
+
+    toolsets: tuple[str, ...]
+    state_db: Path
+    provider: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    model: str | None = None
+    provider_settings: Mapping[str, JsonValue] = {}
+    routing: ProviderRouting = ProviderRouting()
+    ephemeral_system_prompt: str | None = None
+    prefill_messages: tuple[Mapping[str, JsonValue], ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    reasoning_config: Mapping[str, JsonValue] | None = None
+
+    def __repr__(self) -> str:
+        return f"AgentOptions(provider={self.provider!r}, base_url={self.base_url!r}, model={self.model!r})"
+
+    def request_overrides(self, provider: str) -> dict[str, JsonValue]:
+        """The host-specific request fields. Raises `ConfigurationError` for routing on another host."""
+        field = self.routing.request_field()
+        if field and provider != "openrouter":
+            raise ConfigurationError(
+                "providers_allowed, providers_ignored, providers_order and provider_sort are OpenRouter's;"
+                f" the provider is {provider!r}"
+            )
+        return {"provider": field} if field else {}

@@ -1,0 +1,106 @@
+"""The agents of a run when the caller brings none: ours, from the extra `agent`.
+
+The only module of this wheel that imports a sibling other than hermes-messages. It is imported only when a
+run needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from hermes_batch.agent_options import AgentOptions
+from hermes_messages import ConfigurationError, MissingDependencyError
+from hermes_messages.protocols import AgentRequest, ExecutorOptions, Provider, ProviderOptions, SessionStore
+
+try:
+    from hermes_loop import AIAgent, make_executor, make_provider, make_store
+except ImportError as error:
+    raise MissingDependencyError(
+        f"the default agent of a batch needs {error.name or 'hermes-loop'}, which",
+        "pip install 'hermes-batch[agent]'",
+    ) from error
+
+__all__ = ["DefaultAgentFactory", "default_provider"]
+
+
+def default_provider(options: AgentOptions, environ: Mapping[str, str]) -> str:
+    """Which provider is meant when none is named: the host at `base_url`, a host whose key is set, or the
+    embedded local model. Pure."""
+    if options.base_url is not None:
+        return "custom"
+    for variable, name in (("OPENROUTER_API_KEY", "openrouter"), ("OPENAI_API_KEY", "openai")):
+        if environ.get(variable, "").strip():
+            return name
+    return "local"
+
+
+class DefaultAgentFactory:
+    """Makes one agent a row; all share one provider (one client, one local server) and one session store."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self._options = options
+        self._provider: Provider | None = None
+        self._store: SessionStore | None = None
+        self._overrides: dict[str, object] = {}
+
+    async def open(self) -> None:
+        """Resolve every name, then open the provider. Raises `ConfigurationError` or `ProviderError` with
+        nothing left open and nothing written; the store's file is made by its first write."""
+        if self._provider is not None:
+            return
+        options = self._options
+        make_executor(options.toolsets, ExecutorOptions(cwd=os.curdir))
+        name = options.provider or default_provider(options, os.environ)
+        overrides = options.request_overrides(name)
+        provider = make_provider(
+            name,
+            ProviderOptions(
+                base_url=options.base_url,
+                api_key=options.api_key,
+                model=options.model,
+                settings=options.provider_settings,
+            ),
+        )
+        if options.model is None and provider.default_model is None:
+            raise ConfigurationError(f"provider {name!r} has no default model; name one with --model")
+        store = make_store(str(options.state_db))
+        try:
+            await provider.open()
+        except BaseException:
+            await provider.close()
+            raise
+        self._provider, self._store, self._overrides = provider, store, dict(overrides)
+
+    def create_agent(self, request: AgentRequest) -> AIAgent:
+        """An agent for one row. Raises `ConfigurationError` for a toolset that does not exist."""
+        options = self._options
+        if self._provider is None:
+            raise ConfigurationError("the agent factory is not open")
+        return AIAgent(
+            provider=self._provider,
+            model=options.model,
+            session_db=self._store,
+            session_id=request.session_id,
+            enabled_toolsets=list(options.toolsets if request.toolsets is None else request.toolsets),
+            cwd=request.cwd,
+            max_iterations=request.max_iterations or 10,
+            system_prompt=request.system_prompt,
+            ephemeral_system_prompt=options.ephemeral_system_prompt,
+            prefill_messages=list(options.prefill_messages),
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            reasoning_config=options.reasoning_config,
+            request_overrides=self._overrides,
+        )
+
+    async def close(self) -> None:
+        """Close the store and the provider. Idempotent."""
+        store, self._store = self._store, None
+        provider, self._provider = self._provider, None
+        try:
+            if store is not None:
+                await store.close()
+        finally:
+            if provider is not None:
+                await provider.close()

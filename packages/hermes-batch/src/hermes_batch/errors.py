@@ -1,0 +1,43 @@
+"""The errors of a batch run.
+
+HermesError
+|-- DatasetError      a dataset file that can not be read, or holds no usable row
+|-- RunExistsError    a run directory that has results, and no wish to resume was given
+|-- RunLockedError    another live process works on this run
+`-- RunAbortedError   the run was stopped early because nothing works any more; finished rows are kept
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hermes_messages import ConfigurationError, HermesError
+
+__all__ = ["DatasetError", "RunAbortedError", "RunExistsError", "RunLockedError"]
+
+
+class DatasetError(ConfigurationError):
+    """A dataset file that can not be used. Nothing was started."""
+
+
+class RunExistsError(ConfigurationError):
+    """The run has results already. Nothing was touched."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        super().__init__(
+            f"{run_dir} holds an earlier run; continue it with --resume, or choose another --run-name"
+        )
+
+
+class RunLockedError(ConfigurationError):
+    """Another live process works on this run. Nothing was touched."""
+
+    def __init__(self, run_dir: Path, owner: str) -> None:
+        self.run_dir = run_dir
+        self.owner = owner
+        super().__init__(f"{run_dir} is in use by another process ({owner}); wait for it or stop it first")
+
+
+class RunAbortedError(HermesError):
+    """The run was stopped because row after row failed. Finished rows are kept; resume when it is mended."""

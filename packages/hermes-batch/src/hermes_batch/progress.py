@@ -1,0 +1,146 @@
+"""Telling a person how a run goes: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Never, Protocol, TextIO
+
+from hermes_batch.records import Record
+
+__all__ = ["BarProgress", "LineProgress", "NoProgress", "Progress", "progress_for"]
+
+
+class Progress(Protocol):
+    """Hears what happens in a run. Called on the event loop: every method must be short."""
+
+    def begin(self, total: int, finished: int) -> None:
+        """The run has `total` rows, of which `finished` were done before."""
+        ...
+
+    def row(self, record: Record) -> None:
+        """A row ended."""
+        ...
+
+    def message(self, text: str) -> None:
+        """One line for the person."""
+        ...
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        ...
+
+
+class NoProgress:
+    """Says nothing."""
+
+    def begin(self, total: int, finished: int) -> None:
+        """Nothing."""
+
+    def row(self, record: Record) -> None:
+        """Nothing."""
+
+    def message(self, text: str) -> None:
+        """Nothing."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+
+class _Tally:
+    """Counts for the line beside the bar."""
+
+    def __init__(self) -> None:
+        self.status: Counter[str] = Counter()
+        self.tokens = 0
+        self.cost = 0.0
+
+    def add(self, record: Record) -> None:
+        self.status[record.status] += 1
+        self.tokens += record.input_tokens + record.output_tokens
+        self.cost += record.cost_usd
+
+    def text(self) -> str:
+        counts = " ".join(f"{name}={self.status[name]}" for name in ("ok", "error", "discarded"))
+        cost = f" cost=${self.cost:.4f}" if self.cost else ""
+        return f"{counts} tokens={self.tokens}{cost}"
+
+
+class LineProgress:
+    """A line for each row that ended."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._tally = _Tally()
+        self._total = 0
+        self._finished = 0
+
+    def begin(self, total: int, finished: int) -> None:
+        """Say how much there is to do."""
+        self._total, self._finished = total, finished
+        self.message(f"{total} rows, {finished} finished before")
+
+    def row(self, record: Record) -> None:
+        """Say how the row ended."""
+        self._tally.add(record)
+        self._finished += 1
+        called = ", ".join(
+            f"{name} x{stats.count}" for name, stats in record.tool_stats.items() if stats.count
+        )
+        detail = record.error.partition("\n")[0] if record.status == "error" else called or "no tool"
+        self.message(
+            f"[{self._finished}/{self._total}] row {record.prompt_index}: {record.status}"
+            f" ({detail}; {record.api_calls} calls, {record.duration_s:.1f} s)"
+        )
+
+    def message(self, text: str) -> None:
+        """Write one line."""
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Say what it came to."""
+        self.message(self._tally.text())
+
+
+class BarProgress:
+    """A progress bar with rate, remaining time and counts."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from tqdm import tqdm
+
+        tqdm.monitor_interval = 0  # tqdm's monitor is a thread of its own
+        self._new_bar = tqdm
+        self._stream = stream
+        self._tally = _Tally()
+        self._bar: tqdm[Never] | None = None
+
+    def begin(self, total: int, finished: int) -> None:
+        """Draw the bar."""
+        self._bar = self._new_bar(
+            total=total, initial=finished, file=self._stream, unit="row", dynamic_ncols=True
+        )
+
+    def row(self, record: Record) -> None:
+        """Move the bar."""
+        self._tally.add(record)
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._tally.text(), refresh=False)
+            self._bar.update()
+        if record.status == "error":
+            self.message(f"row {record.prompt_index}: {record.error.partition(chr(10))[0]}")
+
+    def message(self, text: str) -> None:
+        """Write one line above the bar."""
+        self._new_bar.write(text, file=self._stream)
+
+    def end(self) -> None:
+        """Leave the bar as it stands."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+def progress_for(stream: TextIO | None = None) -> Progress:
+    """A bar when `stream` (standard error by default) is a terminal, else lines."""
+    target = sys.stderr if stream is None else stream
+    return BarProgress(target) if target.isatty() else LineProgress(target)

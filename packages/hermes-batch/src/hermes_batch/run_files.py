@@ -1,0 +1,29 @@
+"""Where a run keeps its files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hermes_messages import ConfigurationError
+
+__all__ = ["RunFiles"]
+
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class RunFiles:
+    """The paths of one run: `<output_dir>/<run_name>/...`. Raises `ConfigurationError` for a bad name."""
+
+    def __init__(self, output_dir: Path, run_name: str) -> None:
+        if not _RUN_NAME.fullmatch(run_name):
+            raise ConfigurationError(
+                f"run name {run_name!r}: use letters, digits, dot, dash and underscore, at most 100"
+            )
+        self.directory = output_dir / run_name
+        self.shards = self.directory / "shards"
+        self.trajectories = self.directory / "trajectories.jsonl"
+        self.statistics = self.directory / "statistics.json"
+        self.checkpoint = self.directory / "checkpoint.json"
+        self.state_db = self.directory / "state.db"
+        self.lock = self.directory / ".lock"

@@ -1,0 +1,117 @@
+"""What a run came to, counted record by record. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from msgspec import Struct
+
+from hermes_batch.records import Record, ToolStats
+
+__all__ = ["BatchStatistics", "StatisticsBuilder"]
+
+
+class BatchStatistics(Struct, frozen=True, kw_only=True):
+    """The figures of a run. `ok + error + discarded + pending` is `total`, the dataset's rows.
+
+    Token and cost sums cover the rows whose host gave figures: `usage_known` and `cost_known` rows.
+    Durations are seconds of wall time for a row.
+    """
+
+    run_name: str
+    total: int
+    ok: int
+    error: int
+    discarded: int
+    pending: int
+    api_calls: int
+    tool_stats: dict[str, ToolStats]
+    rows_with_tools: int
+    rows_with_reasoning: int
+    input_tokens: int
+    output_tokens: int
+    usage_known: int
+    cost_usd: float
+    cost_known: int
+    duration_s_median: float
+    duration_s_p90: float
+    duration_s_max: float
+    errors_by_kind: dict[str, int]
+    interrupted: bool = False
+
+
+class StatisticsBuilder:
+    """Adds up records."""
+
+    def __init__(self, run_name: str, total: int) -> None:
+        self._run_name = run_name
+        self._total = total
+        self._status: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._tools: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._durations: list[float] = []
+        self._sums: Counter[str] = Counter()
+        self._cost = 0.0
+
+    def add(self, record: Record) -> None:
+        """Count one record."""
+        self._status[record.status] += 1
+        if record.status != "ok":
+            self._reasons[record.reason] += 1
+        for name, stats in record.tool_stats.items():
+            self._tools[name].update(count=stats.count, success=stats.success, failure=stats.failure)
+        self._durations.append(record.duration_s)
+        self._sums.update(
+            api_calls=record.api_calls,
+            rows_with_tools=any(stats.count for stats in record.tool_stats.values()),
+            rows_with_reasoning=has_reasoning(record),
+            input_tokens=record.input_tokens,
+            output_tokens=record.output_tokens,
+            usage_known=record.usage_known,
+            cost_known=record.cost_known,
+        )
+        self._cost += record.cost_usd
+
+    def build(self, *, interrupted: bool = False) -> BatchStatistics:
+        """The statistics of what was added; rows without a record are pending."""
+        durations = sorted(self._durations)
+        return BatchStatistics(
+            run_name=self._run_name,
+            total=self._total,
+            ok=self._status["ok"],
+            error=self._status["error"],
+            discarded=self._status["discarded"],
+            pending=self._total - self._status.total(),
+            api_calls=self._sums["api_calls"],
+            tool_stats={
+                name: ToolStats(counts["count"], counts["success"], counts["failure"])
+                for name, counts in sorted(self._tools.items())
+            },
+            rows_with_tools=self._sums["rows_with_tools"],
+            rows_with_reasoning=self._sums["rows_with_reasoning"],
+            input_tokens=self._sums["input_tokens"],
+            output_tokens=self._sums["output_tokens"],
+            usage_known=self._sums["usage_known"],
+            cost_usd=round(self._cost, 6),
+            cost_known=self._sums["cost_known"],
+            duration_s_median=_quantile(durations, 0.5),
+            duration_s_p90=_quantile(durations, 0.9),
+            duration_s_max=durations[-1] if durations else 0.0,
+            errors_by_kind=dict(sorted(self._reasons.items())),
+            interrupted=interrupted,
+        )
+
+
+def has_reasoning(record: Record) -> bool:
+    """Whether any step of the model in this record holds reasoning."""
+    return any(
+        turn.from_ == "gpt" and turn.value.partition("</think>")[0].removeprefix("<think>").strip()
+        for turn in record.conversations
+        if turn.value.startswith("<think>")
+    )
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    if not ordered:
+        return 0.0
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

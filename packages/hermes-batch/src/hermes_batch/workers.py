@@ -1,0 +1,126 @@
+"""The workers of a run: so many rows at once, none waiting for another, and a stop that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+
+from hermes_batch.errors import RunAbortedError
+from hermes_batch.records import Record
+from hermes_batch.rows import Row
+
+__all__ = ["FailureStreak", "StopSignal", "first_cause", "run_workers"]
+
+
+class StopSignal:
+    """Asks a run to stop: `request` lets running rows end within the grace time, `request_now` does not."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._now = asyncio.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether no new row is to be started."""
+        return self._asked.is_set()
+
+    def request(self) -> None:
+        """Start no new row."""
+        self._asked.set()
+
+    def request_now(self) -> None:
+        """Start no new row and cancel those that run."""
+        self._asked.set()
+        self._now.set()
+
+    async def wait(self, grace_s: float) -> None:
+        """Return when running rows are to be cancelled: at once after `request_now`, else after the grace."""
+        await self._asked.wait()
+        try:
+            async with asyncio.timeout(grace_s):
+                await self._now.wait()
+        except TimeoutError:
+            return
+
+
+class FailureStreak:
+    """Notices that nothing works any more: so many rows in a row whose host could not be reached."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._length = 0
+
+    def note(self, record: Record) -> RunAbortedError | None:
+        """Count a record; the error that ends the run when the streak is too long."""
+        if record.status != "error" or record.reached_model:
+            self._length = 0
+            return None
+        self._length += 1
+        if self._length < self._limit:
+            return None
+        return RunAbortedError(
+            f"the model could not be reached for {self._length} rows in a row; the last error: {record.error}"
+            "; finished rows are kept, continue with --resume"
+        )
+
+
+class _Source:
+    """Hands the rows that are to be run to the workers, one by one."""
+
+    def __init__(self, rows: AsyncGenerator[Row, None], todo: Collection[int]) -> None:
+        self._rows = rows
+        self._todo = todo
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> Row | None:
+        async with self._lock:
+            async for row in self._rows:
+                if row.index in self._todo:
+                    return row
+            return None
+
+
+async def run_workers(
+    rows: AsyncGenerator[Row, None],
+    todo: Collection[int],
+    handle: Callable[[Row], Awaitable[None]],
+    *,
+    num_workers: int,
+    stop: StopSignal,
+    grace_s: float,
+) -> None:
+    """Call `handle` for each row of `rows` whose index is in `todo`, at most `num_workers` at once.
+
+    Rows are read as they are needed. After a stop no new row is begun; those running are cancelled when the
+    grace time is over. An exception of `handle` cancels the others and is raised.
+    """
+    source = _Source(rows, todo)
+
+    async def work() -> None:
+        while not stop.requested and (row := await source.next()) is not None:
+            await handle(row)
+
+    async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(work()) for _ in range(min(num_workers, max(1, len(todo))))]
+        guard = group.create_task(_cancel_after_stop(workers, stop, grace_s))
+        await asyncio.wait(workers)
+        guard.cancel()
+
+
+async def _cancel_after_stop(workers: list[asyncio.Task[None]], stop: StopSignal, grace_s: float) -> None:
+    await stop.wait(grace_s)
+    for worker in workers:
+        worker.cancel()
+
+
+def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first single exception inside nested groups; a file error becomes a `RunAbortedError`."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, OSError):
+        return RunAbortedError(
+            f"a record could not be written ({error.strerror}: {error.filename or 'shard'}); finished rows"
+            " are kept, continue with --resume"
+        )
+    return error

@@ -1,0 +1,84 @@
+"""The command line: what it says and how it exits."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes_batch.cli import main
+from hermes_batch.familiar_flags import translate
+
+
+def test_usage_errors_exit_with_2_and_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [
+        "run",
+        "--dataset-file",
+        str(tmp_path / "none.jsonl"),
+        "--run-name",
+        "r",
+        "--output-dir",
+        str(tmp_path),
+    ]
+    assert main(missing) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("hermes-batch: no dataset file at ")
+    assert error.count("\n") == 1
+
+
+def test_an_unset_key_variable_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    assert (
+        main(
+            ["run", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "r", "--api-key-env", "MY_KEY"]
+        )
+        == 2
+    )
+    assert "MY_KEY is not set" in capsys.readouterr().err
+
+
+def test_a_bad_prefill_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    (tmp_path / "prefill.json").write_text('{"role": "user"}')
+    call = ["run", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "r"]
+    assert main([*call, "--prefill-messages-file", str(tmp_path / "prefill.json")]) == 2
+    assert "no JSON list of messages" in capsys.readouterr().err
+
+
+def test_distributions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["distributions"]) == 0
+    assert "default: file 100%, terminal 100%, todo 100%" in capsys.readouterr().out
+
+
+def test_statistics_of_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", "--run-name", "r", "--output-dir", str(tmp_path)]) == 2
+    assert "no statistics at" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("familiar", "ours"),
+    [
+        (["--dataset_file=a", "--run_name=b"], ["run", "--dataset-file=a", "--run-name=b"]),
+        (["--run-name", "b", "--resume"], ["resume", "--run-name", "b"]),
+        (["--resume=true", "--max_turns=5"], ["resume", "--max-iterations=5"]),
+        (["--resume=False"], ["run"]),
+        (["--list_distributions"], ["distributions"]),
+        (["--reasoning_disabled", "--verbose"], ["run", "--reasoning-effort", "none"]),
+    ],
+)
+def test_familiar_flags(familiar: list[str], ours: list[str]) -> None:
+    assert translate(familiar) == ours
+
+
+def test_a_switch_with_a_strange_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="--resume takes true or false"):
+        translate(["--resume=perhaps"])
+
+
+def test_the_help_of_each_command_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("run", "resume", "merge", "stats"):
+        with pytest.raises(SystemExit) as stopped:
+            main([command, "--help"])
+        assert stopped.value.code == 0
+    assert "--dataset-file" in capsys.readouterr().out

@@ -1,0 +1,61 @@
+"""A process that is killed at any moment loses no finished row and pays for none twice."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from hermes_batch.records import decode_record
+
+ROWS = 60
+WORKERS = 4
+KILLS = 8
+
+PROGRAM = """
+import asyncio, os, sys
+from hermes_batch import BatchRunner
+from hermes_batch.testing import ScriptedAgents, conversation
+
+paid = os.open(sys.argv[3], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+async def behave(prompt):
+    os.write(paid, (prompt + "\\n").encode())
+    await asyncio.sleep(0.01)
+    return conversation(prompt, answer="done " + prompt)
+
+batch = BatchRunner(
+    sys.argv[1], run_name="run", output_dir=sys.argv[2], batch_size=7, num_workers=4,
+    require_reasoning=False, agent_factory=ScriptedAgents(behave),
+)
+print(asyncio.run(batch.run(resume=True)).ok, flush=True)
+"""
+
+
+def test_killed_and_resumed_at_random_moments(tmp_path: Path) -> None:
+    dataset, data, paid = tmp_path / "prompts.jsonl", tmp_path / "data", tmp_path / "paid"
+    dataset.write_text("".join(json.dumps({"prompt": f"p{number}"}) + "\n" for number in range(ROWS)))
+    command = [sys.executable, "-c", PROGRAM, str(dataset), str(data), str(paid)]
+    moments = random.Random(7)
+    kills = 0
+    while kills < KILLS:
+        rows_before = paid.read_text().count("\n") if paid.exists() else 0
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            wanted = rows_before + moments.randint(1, 6)
+            deadline = time.monotonic() + 30
+            while process.poll() is None and time.monotonic() < deadline:
+                if paid.exists() and paid.read_text().count("\n") >= wanted:
+                    process.kill()
+            if process.returncode == 0:
+                break
+        kills += 1
+    assert kills > 0
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{ROWS}\n"
+    merged = [decode_record(line) for line in (data / "run/trajectories.jsonl").read_bytes().splitlines()]
+    assert [record.prompt_index for record in merged] == list(range(ROWS))
+    payments = Counter(paid.read_text().split())
+    assert set(payments) == {f"p{number}" for number in range(ROWS)}
+    assert sum(payments.values()) - ROWS <= kills * WORKERS

@@ -1,0 +1,29 @@
+"""What a record says of the tools that were called."""
+
+from hermes_batch.records import ToolStats
+from hermes_batch.row_runner import count_tools
+from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+
+def test_calls_are_counted_by_how_they_ended_and_every_known_tool_is_named() -> None:
+    transcript: list[Message] = [
+        UserMessage("go"),
+        AssistantMessage(tool_calls=(ToolCall("1", "read", "{}"), ToolCall("2", "write", "{}"))),
+        ToolMessage("1", "text"),
+        ToolMessage("2", "no such place", status="error"),
+        AssistantMessage(tool_calls=(ToolCall("1", "read", "{}"),)),
+        ToolMessage("1", "late", status="timed_out"),
+        AssistantMessage("done"),
+    ]
+    stats, errors = count_tools(transcript, ["read", "write", "todo"])
+    assert stats == {"read": ToolStats(2, 1, 1), "todo": ToolStats(), "write": ToolStats(1, 0, 1)}
+    assert errors == {"read": 1, "todo": 0, "write": 1}
+
+
+def test_a_name_that_the_model_invented_is_counted_too() -> None:
+    transcript: list[Message] = [
+        UserMessage("go"),
+        AssistantMessage(tool_calls=(ToolCall("1", "invented", "{}"),)),
+        ToolMessage("1", "unknown tool", status="error"),
+    ]
+    assert count_tools(transcript, ["read"])[0] == {"invented": ToolStats(1, 0, 1), "read": ToolStats()}

@@ -1,0 +1,69 @@
+"""What one line of a dataset is read as."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_batch.rows import BadRow, PromptRow, read_row
+
+
+def read(line: str | bytes) -> PromptRow | BadRow:
+    data = line if isinstance(line, bytes) else line.encode()
+    return read_row(data, index=3, line_number=7)
+
+
+def test_a_prompt_and_its_options() -> None:
+    row = read('{"prompt": "hi", "id": 12, "toolsets": ["file"], "max_iterations": 3, "metadata": {"a": 1}}')
+    assert isinstance(row, PromptRow)
+    assert (row.index, row.line, row.prompt, row.id) == (3, 7, "hi", "12")
+    assert row.toolsets == ("file",)
+    assert row.max_iterations == 3
+    assert row.metadata == {"a": 1}
+
+
+def test_the_hash_is_of_the_content_whatever_its_spelling() -> None:
+    one = read('{"prompt": "hi", "id": "a"}')
+    other = read('{"id":"a","prompt":"h\\u0069"}')
+    different = read('{"prompt": "hi", "id": "b"}')
+    assert one.content_hash == other.content_hash
+    assert one.content_hash != different.content_hash
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "invalid JSON"),
+        ("", "invalid JSON"),
+        (b'{"prompt": "\xff"}', "invalid JSON"),
+        ("[1]", "not a JSON object"),
+        ('"text"', "not a JSON object"),
+        ("{}", 'no "prompt"'),
+        ('{"prompt": 123}', "Expected `str`, got `int` - at `$.prompt`"),
+        ('{"prompt": null}', "Expected `str`, got `null` - at `$.prompt`"),
+        ('{"prompt": ["a"]}', "Expected `str`, got `array` - at `$.prompt`"),
+        ('{"prompt": "  "}', '"prompt" is empty'),
+        ('{"prompt": "a", "toolsets": "file"}', "$.toolsets"),
+        ('{"prompt": "a", "max_iterations": 0}', '"max_iterations" is less than 1'),
+        ('{"prompt": "a", "x": NaN}', "invalid JSON"),
+    ],
+)
+def test_a_line_that_is_no_row_says_why(line: str | bytes, reason: str) -> None:
+    row = read(line)
+    assert isinstance(row, BadRow)
+    assert reason in row.reason
+    assert (row.index, row.line) == (3, 7)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_the_reader_fail(line: bytes) -> None:
+    assert isinstance(read(line), PromptRow | BadRow)
+
+
+def test_line_separators_inside_text_are_text() -> None:
+    row = read('{"prompt": "a\u2028b\u2029c"}')
+    assert isinstance(row, PromptRow)
+    assert row.prompt == "a\u2028b\u2029c"
+
+
+def test_deep_nesting_is_a_bad_row_not_a_crash() -> None:
+    assert isinstance(read('{"prompt": "a", "metadata": ' + "[" * 100_000 + "]" * 100_000 + "}"), BadRow)

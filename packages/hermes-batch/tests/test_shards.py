@@ -1,0 +1,94 @@
+"""The records of a run on disk."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hermes_batch.plan import RetryPolicy
+from hermes_batch.records import Record, decode_record, encode_record
+from hermes_batch.row_runner import bad_row_record
+from hermes_batch.rows import BadRow
+from hermes_batch.shards import RecordReader, ShardWriter, mend_torn_tails, scan_recorded, shard_names
+
+
+def record(index: int) -> Record:
+    return bad_row_record(BadRow(index=index, line=index + 1, content_hash=f"h{index}", reason="x\u2028y"))
+
+
+async def write(shard_dir: Path, indices: range, *, rows_per_shard: int = 100) -> None:
+    writer = ShardWriter(shard_dir, rows_per_shard=rows_per_shard)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(writer.run())
+        async with asyncio.TaskGroup() as appenders:
+            for index in indices:
+                appenders.create_task(writer.append(record(index)))
+        writer.close()
+
+
+async def indices_in(shard_dir: Path) -> list[int]:
+    return [place.key.index for place in await scan_recorded(shard_dir, None)]
+
+
+def test_a_record_is_one_line_and_reads_back_as_it_was() -> None:
+    line = encode_record(record(1))
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode_record(line) == record(1)
+
+
+def test_concurrent_appends_are_all_there_in_shards_of_the_given_size(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(25), rows_per_shard=10))
+    assert sorted(asyncio.run(indices_in(tmp_path))) == list(range(25))
+    counts = [path.read_bytes().count(b"\n") for path in sorted(tmp_path.iterdir())]
+    assert counts == [10, 10, 5]
+
+
+def test_a_second_process_starts_new_shards(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(2)))
+    before = (tmp_path / "shard-00001.jsonl").read_bytes()
+    asyncio.run(write(tmp_path, range(2, 4)))
+    assert asyncio.run(shard_names(tmp_path)) == ["shard-00001.jsonl", "shard-00002.jsonl"]
+    assert (tmp_path / "shard-00001.jsonl").read_bytes() == before
+
+
+def test_a_torn_tail_is_set_aside_and_whole_lines_are_kept(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(3)))
+    shard = tmp_path / "shard-00001.jsonl"
+    whole = shard.read_bytes()
+    torn = encode_record(record(9))[:40]
+    shard.write_bytes(whole + torn)
+    assert asyncio.run(mend_torn_tails(tmp_path)) == ["shard-00001.jsonl"]
+    assert shard.read_bytes() == whole
+    assert shard.with_suffix(".torn").read_bytes() == torn
+    assert asyncio.run(mend_torn_tails(tmp_path)) == []
+
+
+def test_a_record_whose_line_feed_alone_is_missing_is_torn_too(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(2)))
+    shard = tmp_path / "shard-00001.jsonl"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    asyncio.run(mend_torn_tails(tmp_path))
+    assert asyncio.run(indices_in(tmp_path)) == [0]
+
+
+def test_a_damaged_line_in_the_middle_costs_only_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(write(tmp_path, range(3)))
+    shard = tmp_path / "shard-00001.jsonl"
+    lines = shard.read_bytes().splitlines(keepends=True)
+    shard.write_bytes(lines[0] + b"\x00" * 50 + b"\n" + lines[2])
+    assert asyncio.run(indices_in(tmp_path)) == [0, 2]
+    assert "not a record" in caplog.text
+
+
+def test_records_are_read_at_their_places(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(7), rows_per_shard=3))
+
+    async def read_all() -> list[int]:
+        async with RecordReader(tmp_path) as read:
+            places = await scan_recorded(tmp_path, RetryPolicy())
+            return sorted([(await read(place)).prompt_index for place in places])
+
+    assert asyncio.run(read_all()) == list(range(7))
