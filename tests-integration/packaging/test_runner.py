@@ -140,10 +140,11 @@ def test_an_unknown_step_is_named_with_those_there_are(workspace: Path) -> None:
 
 NO_WHEEL = "error: Distribution `xllamacpp==1` can't be installed because it has no binary distribution"
 FAKE_UV = """#!/bin/sh
+answer() {{ echo "$1" >&2; case "$1" in error*) exit 1 ;; esac; }}
 case "$*" in
   --version) echo "uv {version} (fake)" ;;
-  *--dry-run*) echo "{dry_run}" >&2; case "{dry_run}" in error*) exit 2 ;; esac ;;
-  *) echo "$* cache=$UV_CACHE_DIR downloads=$UV_PYTHON_DOWNLOADS" >> {log}; echo "{sync}" >&2; case "{sync}" in error*) exit 1 ;; esac ;;
+  *--dry-run*) answer "{dry_run}" ;;
+  *) echo "$* cache=$UV_CACHE_DIR downloads=$UV_PYTHON_DOWNLOADS" >> {log}; answer "{sync}" ;;
 esac
 """
 FAKE_JOB = '#!/bin/sh\necho "job: $*"\n'
