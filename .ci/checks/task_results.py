@@ -6,7 +6,8 @@ Of a task X, that is
 2. on the variable of a loop over the first name of `done, pending = await asyncio.wait(...)`;
 3. after an `await asyncio.wait(...)` in the same block that mentions X and has no timeout or return_when;
 4. after `if not X.done():`, in this block or one around it, that ends in raise, return, continue or break;
-5. on the last argument of a function that `add_done_callback` is given by name.
+5. on the last argument of a function that `add_done_callback` is given by name;
+6. after `X.exception()` in a statement of this block or one around it: that raises unless X is done.
 
 A method of one's own needs another name than `result`.
 """
@@ -114,6 +115,18 @@ def left_if_not_done(node: ast.AST, task: ast.expr, module: Module) -> bool:
     )
 
 
+def asked_for_exception(node: ast.AST, task: ast.expr, module: Module) -> bool:
+    """Case 6: an earlier statement asked for the exception, also as the test of an `if`."""
+    wanted = f"{ast.unparse(task)}.exception()"
+    return any(
+        ast.unparse(part) == wanted
+        for earlier in earlier_statements(node, module)
+        for statement in earlier
+        for part in ast.walk(statement.test if isinstance(statement, ast.If) else statement)
+        if isinstance(part, ast.Call)
+    )
+
+
 def in_done_callback(node: ast.AST, task: ast.expr, module: Module) -> bool:
     """Case 5: X is the last argument of a function that `add_done_callback` is given by name."""
     function = module.function_of(node)
@@ -129,4 +142,11 @@ def in_done_callback(node: ast.AST, task: ast.expr, module: Module) -> bool:
     return function.name in given
 
 
-JUST_FOUND_DONE = (found_done, from_wait, waited_before, left_if_not_done, in_done_callback)
+JUST_FOUND_DONE = (
+    found_done,
+    from_wait,
+    waited_before,
+    left_if_not_done,
+    in_done_callback,
+    asked_for_exception,
+)

@@ -87,6 +87,10 @@ BAD = {
         "result",
         "async def f(t):\n    if not t.done(): print()\n    return t.result()",
     ),
+    "result_after_exception_of_another": (
+        "result",
+        "async def f(t, u):\n    u.exception()\n    return t.result()",
+    ),
     "result_in_no_callback": ("result", "def g(t): t.result()\nasync def f(t): t.add_done_callback(print)"),
     "dropped": ("dropped-task", "import asyncio\nasync def f(c): asyncio.create_task(c)"),
     "dropped_renamed": ("dropped-task", "from asyncio import ensure_future as e\nasync def f(c): e(c)"),
@@ -111,6 +115,7 @@ GOOD = {
     "done_list": "from asyncio import wait\nasync def f(t):\n    d, _ = await wait(t)\n    [t.result() for t in d]",
     "waited": "import asyncio\nasync def f(t):\n    await asyncio.wait({t})\n    return t.result()",
     "left_if_not_done": "async def f(t):\n    if not t.done(): raise ValueError\n    try: return t.result()\n    finally: pass",
+    "exception_first": "async def f(t):\n    if t.cancelled() or t.exception(): return None\n    return t.result()",
     "done_callback": "def g(t): t.result()\nasync def f(t): t.add_done_callback(g)",
     "done_method": "class A:\n    def g(self, t): t.result()\n    async def f(self, t): t.add_done_callback(self.g)",
     "task_kept": "import asyncio\nasync def f(c):\n    task = asyncio.create_task(c)\n    await task",

@@ -111,7 +111,7 @@ def test_a_member_fault_is_found(fault: str, tree: Path) -> None:
 SOURCE_FAULTS = {
     "getattr": "x = getattr(object(), 'a', None)\n",
     "length": "".join(f"x{n} = {n}\n" for n in range(451)),
-    "length_of_function": "def f() -> None:\n" + "    print()\n" * 80,
+    "length_of_function": "def f() -> None:\n" + "    print()\n" * 81,
     "words_of_machine": "# see /" + "work/main\n",
     "words_of_home": "# see /" + "home/ada/x\n",
     "words_of_registry": "# from py" + "pi.org\n",
@@ -126,6 +126,13 @@ def test_a_source_fault_is_found(fault: str, tree: Path) -> None:
     assert code == 1
     assert f"faulty.py{'' if fault == 'length' else ':1'}: {fault.split('_')[0]}: " in output
     assert output.endswith("house rules: 1 found\n")
+
+
+def test_a_long_signature_is_no_long_function(tree: Path) -> None:
+    parameters = "".join(f"    p{n}: int = 0,\n" for n in range(100))
+    source = f"def f(\n{parameters}) -> None:\n" + "    print()\n" * 80
+    (tree / "packages/hermes-loop/src/hermes_loop/wide.py").write_text(source)
+    assert run_check("house_rules", tree)[0] == 0
 
 
 def test_a_package_that_exports_nothing_by_name_is_found(tree: Path) -> None:
