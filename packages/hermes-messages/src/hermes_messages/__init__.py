@@ -1,6 +1,26 @@
-"""Message models, transcript invariants and the Protocols that join the layers of an LLM agent."""
+"""Message models, transcript invariants and the Protocols that join the layers of an LLM agent.
+
+>>> from hermes_messages import AssistantMessage, ToolCall, ToolMessage, Transcript, UserMessage
+>>> transcript = Transcript([UserMessage("How warm is it?")])
+>>> transcript.append(AssistantMessage(tool_calls=(ToolCall("call_1", "weather", '{"city": "Ulm"}'),)))
+>>> transcript.append(UserMessage("Hurry!"))
+Traceback (most recent call last):
+    ...
+hermes_messages.errors.InvariantError: message 2, call 'call_1': a user message while the results of tool \
+calls are owed [results_owed]
+>>> transcript.append(ToolMessage("call_1", "21 degrees"))
+>>> transcript.append(AssistantMessage("It is 21 degrees in Ulm."))
+>>> transcript.state
+<State.ANSWERED: 'answered'>
+
+What every program needs is loaded at once; the names under `_LAZY` load their module at first use. `repair`
+is both a module and its function: `from hermes_messages.repair import repair`.
+"""
+
+from typing import TYPE_CHECKING, Final
 
 from hermes_messages.argument_text import (
+    MAX_DEPTH,
     ArgumentDefect,
     JsonObject,
     JsonValue,
@@ -89,12 +109,26 @@ from hermes_messages.usage import (
     add_usage,
 )
 
+if TYPE_CHECKING:
+    from hermes_messages.assembler import StreamAssembler
+    from hermes_messages.hygiene import clean_text
+    from hermes_messages.openai_quirks import Quirk, QuirkKind
+    from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_messages
+    from hermes_messages.openai_row import OpenAIRow, from_openai_row, to_openai_row
+    from hermes_messages.openai_shape import to_dicts
+    from hermes_messages.repair import Change, ChangeKind, Repaired
+    from hermes_messages.tokens import TokenEstimate, estimate_tokens
+    from hermes_messages.trajectory import from_trajectory, to_trajectory, tools_from_trajectory
+
 __all__ = [
+    "MAX_DEPTH",
     "TRANSITIONS",
     "ArgumentDefect",
     "ArgumentsError",
     "AssistantMessage",
     "AudioPart",
+    "Change",
+    "ChangeKind",
     "ChatRequest",
     "ChatResponse",
     "ConfigurationError",
@@ -116,12 +150,17 @@ __all__ = [
     "MissingDependencyError",
     "ModelInfo",
     "OpaquePart",
+    "OpenAIRow",
     "Origin",
     "Part",
     "PartialToolCall",
     "ProviderError",
+    "Quirk",
+    "QuirkKind",
+    "ReadResult",
     "ReasoningDelta",
     "ReasoningEffort",
+    "Repaired",
     "Replay",
     "ResponseDone",
     "Rule",
@@ -131,10 +170,12 @@ __all__ = [
     "StoreBusyError",
     "StoreError",
     "StoreSchemaError",
+    "StreamAssembler",
     "StreamEvent",
     "SystemMessage",
     "TextDelta",
     "TextPart",
+    "TokenEstimate",
     "TolerantArguments",
     "ToolCall",
     "ToolCallArgumentsDelta",
@@ -149,13 +190,60 @@ __all__ = [
     "Usage",
     "UserMessage",
     "add_usage",
+    "clean_text",
     "content_text",
     "decode_message",
     "decode_messages",
     "encode_message",
     "encode_messages",
+    "estimate_tokens",
+    "from_openai_row",
+    "from_trajectory",
+    "messages_from_dicts",
     "parse_arguments",
     "parse_arguments_tolerantly",
+    "read_messages",
     "segments",
+    "to_dicts",
+    "to_openai_row",
+    "to_trajectory",
+    "tools_from_trajectory",
     "validate",
 ]
+
+_LAZY: Final[dict[str, str]] = {
+    "StreamAssembler": "hermes_messages.assembler",
+    "clean_text": "hermes_messages.hygiene",
+    "Quirk": "hermes_messages.openai_quirks",
+    "QuirkKind": "hermes_messages.openai_quirks",
+    "ReadResult": "hermes_messages.openai_reading",
+    "messages_from_dicts": "hermes_messages.openai_reading",
+    "read_messages": "hermes_messages.openai_reading",
+    "OpenAIRow": "hermes_messages.openai_row",
+    "from_openai_row": "hermes_messages.openai_row",
+    "to_openai_row": "hermes_messages.openai_row",
+    "to_dicts": "hermes_messages.openai_shape",
+    "Change": "hermes_messages.repair",
+    "ChangeKind": "hermes_messages.repair",
+    "Repaired": "hermes_messages.repair",
+    "TokenEstimate": "hermes_messages.tokens",
+    "estimate_tokens": "hermes_messages.tokens",
+    "from_trajectory": "hermes_messages.trajectory",
+    "to_trajectory": "hermes_messages.trajectory",
+    "tools_from_trajectory": "hermes_messages.trajectory",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = vars(import_module(module))[name]
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

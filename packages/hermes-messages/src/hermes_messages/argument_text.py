@@ -151,7 +151,7 @@ def _explained(error: ValueError) -> tuple[str, int | None]:
     import json
 
     if isinstance(error, json.JSONDecodeError):
-        return error.msg, error.pos
+        return error.msg.removesuffix(" at"), error.pos
     return str(error).partition(";")[0], None
 
 

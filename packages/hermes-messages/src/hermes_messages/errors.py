@@ -21,8 +21,7 @@ layers; each wheel may derive narrower ones for what happens inside it.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 __all__ = [
@@ -47,6 +46,14 @@ __all__ = [
 class HermesError(Exception):
     """Root of all errors of the Hermes layers. Its text says what happened, what was kept, what to do."""
 
+    def __reduce__(self) -> tuple[Callable[..., HermesError], tuple[object, ...], dict[str, object]]:
+        # Subclasses build their text from facts, so copying and pickling must not call __init__ again.
+        return _restored, (type(self), *self.args), self.__dict__
+
+
+def _restored(kind: type[HermesError], *args: object) -> HermesError:
+    return kind.__new__(kind, *args)
+
 
 class ConfigurationError(HermesError):
     """A setting that can not work. Raised before anything was opened, written or sent."""
@@ -56,6 +63,8 @@ class UnknownNameError(ConfigurationError):
     """A name of a given kind (provider, toolset, store, ...) that nothing answers to."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        import difflib  # only on the way to an error: it would be a tenth of this package's import time
+
         self.kind = kind
         self.name = name
         self.known = tuple(sorted(known))

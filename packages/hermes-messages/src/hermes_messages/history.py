@@ -8,6 +8,7 @@ encoder keep the bytes of everything but the newest part (see `hermes_messages.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import overload
 
 from hermes_messages.messages import Message
@@ -45,6 +46,9 @@ class History(Sequence[Message]):
     __slots__ = ("_length", "log")
 
     def __init__(self, log: MessageLog, length: int) -> None:
+        """Raises `ValueError` for a length that the log does not have."""
+        if not 0 <= length <= len(log):
+            raise ValueError(f"a view of {length} messages on a log of {len(log)}")
         self.log = log
         self._length = length
 
@@ -69,8 +73,7 @@ class History(Sequence[Message]):
         return self.log._messages[index if index >= 0 else self._length + index]  # noqa: SLF001 - one module
 
     def __iter__(self) -> Iterator[Message]:
-        for position in range(self._length):
-            yield self.log._messages[position]  # noqa: SLF001 - one module
+        return islice(self.log._messages, self._length)  # noqa: SLF001 - one module
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str | bytes):

@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 from hermes_messages.argument_text import JsonObject, parse_arguments
+from hermes_messages.errors import MessageFormatError
 from hermes_messages.parts import Content, Replay
 from hermes_messages.usage import Usage
 
@@ -102,20 +104,37 @@ _list_decoder: msgspec.json.Decoder[list[Message]] = msgspec.json.Decoder(list[M
 
 
 def encode_message(message: Message) -> bytes:
-    """The message as JSON in the library's own lossless shape (that of the structs)."""
-    return _encoder.encode(message)
+    """The message as JSON in the library's own lossless shape (that of the structs).
+
+    Raises `MessageFormatError` for text with a lone surrogate, which no JSON file can hold;
+    `hermes_messages.hygiene.clean_text` replaces these.
+    """
+    return _encode(message)
 
 
-def encode_messages(messages: list[Message] | tuple[Message, ...]) -> bytes:
-    """Many messages as one JSON array in the library's own lossless shape."""
-    return _encoder.encode(messages)
+def encode_messages(messages: Sequence[Message]) -> bytes:
+    """Many messages as one JSON array of the same shape. Raises as `encode_message` does."""
+    return _encode(messages if isinstance(messages, list | tuple) else list(messages))
 
 
 def decode_message(data: bytes | str) -> Message:
-    """The inverse of `encode_message`. Raises `msgspec.ValidationError` on anything else."""
-    return _decoder.decode(data)
+    """The inverse of `encode_message`. Raises `MessageFormatError` on anything else."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MessageFormatError(str(error)) from error
 
 
 def decode_messages(data: bytes | str) -> list[Message]:
-    """The inverse of `encode_messages`. Raises `msgspec.ValidationError` on anything else."""
-    return _list_decoder.decode(data)
+    """The inverse of `encode_messages`. Raises `MessageFormatError` on anything else."""
+    try:
+        return _list_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise MessageFormatError(str(error)) from error
+
+
+def _encode(value: Message | list[Message] | tuple[Message, ...]) -> bytes:
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError as error:
+        raise MessageFormatError(f"text that can not be written as UTF-8: {error.reason}") from error

@@ -14,7 +14,7 @@ __all__ = ["read_part"]
 
 
 def read_part(notes: Notebook, value: JsonValue, path: str) -> Part | None:
-    """The part in `value`, opaque when its kind is not known; None for a null. Raises `MessageFormatError`."""
+    """The part in `value`, opaque if of unknown kind, None for a null. Raises `MessageFormatError`."""
     if value is None:
         notes.note(QuirkKind.NULL_KEY, path)
         return None

@@ -8,6 +8,7 @@ from call to call, which is what prompt caches need, and a call on a long histor
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
@@ -97,8 +98,5 @@ class StableBytes:
 
     @staticmethod
     def _known_segments(cache: _LogCache, length: int) -> int:
-        """How many cached segments lie inside a view of `length` and were closed in it."""
-        known = len(cache.ends)
-        while known and cache.ends[known - 1] >= length:
-            known -= 1
-        return known
+        """How many cached segments were closed inside a view of `length`: their ends lie before its end."""
+        return bisect_left(cache.ends, length)

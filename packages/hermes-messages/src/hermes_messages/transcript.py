@@ -9,11 +9,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from hermes_messages.errors import InvariantError
 from hermes_messages.history import History, MessageLog
-from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
+from hermes_messages.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from hermes_messages.transcript_rules import TRANSITIONS, Event, Rule, State, event_of, is_blank
 
 __all__ = ["Transcript", "validate"]
@@ -42,12 +49,13 @@ class Transcript:
         return tuple(self._open.values())
 
     def append(self, message: Message) -> None:
-        """Add `message`. Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow."""
-        error = self._broken_rule(message)
-        if error is not None:
+        """Add `message`.
+
+        Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow.
+        """
+        for error in _violations(message, len(self._log), self._state, self._open):
             raise error
-        event = event_of(message, len(self._open))
-        self._state = TRANSITIONS[self._state][event]
+        self._state = TRANSITIONS[self._state][event_of(message, len(self._open))]
         match message:
             case AssistantMessage():
                 self._open = {call.id: call for call in message.tool_calls}
@@ -72,136 +80,89 @@ class Transcript:
     def __iter__(self) -> Iterator[Message]:
         return iter(self._log.view())
 
-    def _broken_rule(self, message: Message) -> InvariantError | None:
-        index = len(self._log)
-        match message:
-            case ToolMessage():
-                if message.tool_call_id not in self._open:
-                    return InvariantError(
-                        Rule.RESULT_NEEDS_CALL,
-                        "a tool result that answers no open call of the latest assistant message",
-                        index=index,
-                        call_id=message.tool_call_id,
-                    )
-                return None
-            case AssistantMessage():
-                broken = _broken_in_assistant(message, index)
-                if broken is not None:
-                    return broken
-            case _:
-                pass
-        event = event_of(message, len(self._open))
-        if event in TRANSITIONS[self._state]:
-            return None
-        return _not_here(self._state, event, index, next(iter(self._open), None))
-
-
-def _broken_in_assistant(message: AssistantMessage, index: int) -> InvariantError | None:
-    if is_blank(message):
-        return InvariantError(
-            Rule.NO_EMPTY_ANSWER, "an assistant message with neither text nor calls", index=index
-        )
-    seen: set[str] = set()
-    for call in message.tool_calls:
-        if not call.id:
-            return InvariantError(
-                Rule.CALL_NEEDS_ID, "a tool call without an id", index=index, call_id=call.id
-            )
-        if not call.name:
-            return InvariantError(
-                Rule.CALL_NEEDS_NAME, "a tool call without a tool name", index=index, call_id=call.id
-            )
-        if call.id in seen:
-            return InvariantError(
-                Rule.UNIQUE_CALL_IDS,
-                "two calls of one message have the same id",
-                index=index,
-                call_id=call.id,
-            )
-        seen.add(call.id)
-    return None
-
-
-def _not_here(state: State, event: Event, index: int, open_id: str | None) -> InvariantError:
-    if state is State.RESULTS_OWED:
-        return InvariantError(
-            Rule.RESULTS_OWED,
-            f"a {event} message while the results of tool calls are owed",
-            index=index,
-            call_id=open_id,
-        )
-    if event is Event.SYSTEM:
-        return InvariantError(
-            Rule.ONE_SYSTEM_FIRST, "a system message that is not the first message", index=index
-        )
-    if state is State.ANSWERED:
-        return InvariantError(
-            Rule.ANSWER_ONCE, "an assistant message right after a final answer", index=index
-        )
-    return InvariantError(
-        Rule.USER_BEFORE_ANSWER, "an assistant message before any user message", index=index
-    )
-
 
 def validate(messages: Iterable[Message]) -> list[InvariantError]:
     """Every broken rule of `messages`, in order; an empty list for a valid transcript.
 
     A broken message is taken for what it was meant to be, so that one mistake is reported once.
     """
-    violations: list[InvariantError] = []
+    found: list[InvariantError] = []
     state = State.EMPTY
-    open_ids: set[str] = set()
-    index = -1
+    owed: list[str] = []
     for index, message in enumerate(messages):
-        checker = _Checker(state, open_ids, index)
-        violations.extend(checker.violations(message))
-        state, open_ids = checker.after(message)
-    return violations
-
-
-class _Checker:
-    """One step of `validate`: what is wrong with a message here, and where the transcript stands after it."""
-
-    __slots__ = ("_index", "_open_ids", "_state")
-
-    def __init__(self, state: State, open_ids: set[str], index: int) -> None:
-        self._state = state
-        self._open_ids = open_ids
-        self._index = index
-
-    def violations(self, message: Message) -> Iterator[InvariantError]:
-        match message:
-            case ToolMessage():
-                if message.tool_call_id not in self._open_ids:
-                    yield InvariantError(
-                        Rule.RESULT_NEEDS_CALL,
-                        "a tool result that answers no open call of the latest assistant message",
-                        index=self._index,
-                        call_id=message.tool_call_id,
-                    )
-                return
-            case AssistantMessage():
-                broken = _broken_in_assistant(message, self._index)
-                if broken is not None:
-                    yield broken
-            case _:
-                pass
-        event = event_of(message, len(self._open_ids))
-        if event not in TRANSITIONS[self._state]:
-            yield _not_here(self._state, event, self._index, next(iter(sorted(self._open_ids)), None))
-
-    def after(self, message: Message) -> tuple[State, set[str]]:
+        found.extend(_violations(message, index, state, owed))
         match message:
             case SystemMessage():
-                return (State.PRIMED if self._state is State.EMPTY else self._state), self._open_ids
-            case AssistantMessage():
-                if message.tool_calls:
-                    return State.RESULTS_OWED, {call.id for call in message.tool_calls}
-                return State.ANSWERED, set()
-            case ToolMessage():
-                left = self._open_ids - {message.tool_call_id}
-                if self._state is State.RESULTS_OWED and not left:
-                    return State.RESULTS_GIVEN, left
-                return self._state, left
+                state = State.PRIMED if state is State.EMPTY else state
+            case UserMessage():
+                state, owed = State.ASKED, []
+            case AssistantMessage() if not is_blank(message):
+                owed = [call.id for call in message.tool_calls]
+                state = State.RESULTS_OWED if owed else State.ANSWERED
+            case ToolMessage() if message.tool_call_id in owed:
+                owed.remove(message.tool_call_id)
+                state = state if owed else State.RESULTS_GIVEN
             case _:
-                return State.ASKED, set()
+                pass
+    return found
+
+
+def _violations(
+    message: Message, index: int, state: State, owed: Collection[str]
+) -> Iterator[InvariantError]:
+    """What is wrong with `message` itself, then with its place, given the calls whose results are `owed`."""
+    match message:
+        case ToolMessage():
+            if message.tool_call_id not in owed:
+                text = "a tool result that answers no open call of the latest assistant message"
+                yield InvariantError(Rule.RESULT_NEEDS_CALL, text, index=index, call_id=message.tool_call_id)
+            return
+        case AssistantMessage():
+            if is_blank(message):
+                text = "an assistant message with neither text nor calls"
+                yield InvariantError(Rule.NO_EMPTY_ANSWER, text, index=index)
+                return
+            yield from _broken_calls(message, index)
+        case _:
+            pass
+    event = event_of(message, len(owed))
+    if event not in TRANSITIONS[state]:
+        yield _not_here(state, event, index, next(iter(owed), None))
+
+
+def _broken_calls(message: AssistantMessage, index: int) -> Iterator[InvariantError]:
+    seen: set[str] = set()
+    for call in message.tool_calls:
+        broken: list[tuple[Rule, str]] = []
+        if not call.id:
+            broken.append((Rule.CALL_NEEDS_ID, "a tool call without an id"))
+        elif call.id in seen:
+            broken.append((Rule.UNIQUE_CALL_IDS, "two calls of one message have the same id"))
+        if not call.name:
+            broken.append((Rule.CALL_NEEDS_NAME, "a tool call without a tool name"))
+        for rule, text in broken:
+            yield InvariantError(rule, text, index=index, call_id=call.id)
+        seen.add(call.id)
+
+
+def _not_here(state: State, event: Event, index: int, owed_id: str | None) -> InvariantError:
+    match state, event:
+        case _, Event.SYSTEM:
+            text = "a system message that is not the first message"
+            return InvariantError(Rule.ONE_SYSTEM_FIRST, text, index=index)
+        case State.RESULTS_OWED, _:
+            text = f"{_SPOKEN[event]} while the results of tool calls are owed"
+            return InvariantError(Rule.RESULTS_OWED, text, index=index, call_id=owed_id)
+        case State.ANSWERED, _:
+            text = "an assistant message right after a final answer"
+            return InvariantError(Rule.ANSWER_ONCE, text, index=index)
+        case _:
+            text = "an assistant message before any user message"
+            return InvariantError(Rule.USER_BEFORE_ANSWER, text, index=index)
+
+
+_SPOKEN: dict[Event, str] = {
+    Event.USER: "a user message",
+    Event.TEXT: "an answer",
+    Event.CALLS: "an assistant message with further calls",
+}

@@ -65,7 +65,7 @@ ResultCallback = Callable[[int, ToolMessage], Awaitable[None]]
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
-    """Who asks, once per turn. `history` is the conversation as it stands, for tools that keep state in it."""
+    """Who asks, once per turn. `history` is the conversation so far, for tools that keep state in it."""
 
     session_id: str
     task_id: str
