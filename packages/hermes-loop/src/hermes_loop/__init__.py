@@ -1,1 +1,33 @@
-"""AIAgent: the turn loop of an LLM agent as a phase machine, native async."""
+"""The turn loop of an LLM agent: `AIAgent` on the Protocols of `hermes_messages`, native async."""
+
+from hermes_loop.agent import AIAgent
+from hermes_loop.events import (
+    AttemptDiscarded,
+    StatusChanged,
+    StepEnded,
+    StepStarted,
+    SupportsStreamReset,
+    ToolEnded,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
+from hermes_loop.options import UnexpectedOptionError
+
+__all__ = [
+    "AIAgent",
+    "AttemptDiscarded",
+    "StatusChanged",
+    "StepEnded",
+    "StepStarted",
+    "SupportsStreamReset",
+    "ToolEnded",
+    "ToolProgressed",
+    "ToolStarted",
+    "TurnEnded",
+    "TurnEvent",
+    "TurnStarted",
+    "UnexpectedOptionError",
+]

@@ -1,1 +1,5 @@
-"""AIAgent: the turn loop of an LLM agent as a phase machine, native async."""
+"""Drop-in module: `from run_agent import AIAgent`."""
+
+from hermes_loop import AIAgent
+
+__all__ = ["AIAgent"]

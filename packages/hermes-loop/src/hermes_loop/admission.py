@@ -1,0 +1,296 @@
+"""Admitting a turn: who may write a session, from when until when.
+
+    lock -> cancel background work -> lease.admit -> lease.start ... stop -> join -> clear -> release
+
+With a store that has leases, turns of one session exclude each other across processes, and every write
+carries the token. Without, a lock of this process keeps the turns of one store and session apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from hermes_loop.background import BackgroundWork, stop_tasks
+from hermes_loop.clock import Clock
+from hermes_loop.shielding import Bounds, finish_despite_cancel
+from hermes_messages import LeaseLostError, StoreError
+from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeases
+
+__all__ = ["DEFAULT_TTL_S", "Lease", "LocalLease", "StoreLease", "admitted", "lease_for"]
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_TTL_S: Final = 60.0
+BACKGROUND_LIMIT_S: Final = 5.0
+
+
+class Lease(Protocol):
+    """The right of one turn to write its session."""
+
+    @property
+    def token(self) -> LeaseToken | None:
+        """What writes carry; None where the store knows no leases."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Grows by one from holder to holder, as far as this process can see."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether someone else has it by now."""
+        ...
+
+    async def admit(self) -> None:
+        """Wait until it is ours. A cancelled wait leaves nothing held."""
+        ...
+
+    def start(self, on_lost: Callable[[], None]) -> None:
+        """Begin to hold on to it."""
+        ...
+
+    def stop(self) -> None:
+        """Hold on no longer."""
+        ...
+
+    async def join(self) -> None:
+        """Wait until nothing of it runs any more."""
+        ...
+
+    def clear(self) -> None:
+        """Forget whom to tell about a loss, so that no late call reaches another turn."""
+        ...
+
+    async def release(self) -> None:
+        """Give it back."""
+        ...
+
+
+class StoreLease:
+    """A lease in the store, renewed by a task of its own until `stop`."""
+
+    def __init__(
+        self, store: SupportsLeases, session_id: str, holder: str, *, ttl_s: float, clock: Clock
+    ) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._holder = holder
+        self._ttl_s = ttl_s
+        self._clock = clock
+        self._token: LeaseToken | None = None
+        self._lost = False
+        self._on_lost: Callable[[], None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    @property
+    def token(self) -> LeaseToken | None:
+        """What writes carry."""
+        return self._token
+
+    @property
+    def number(self) -> int:
+        """Grows from holder to holder."""
+        return 0 if self._token is None else self._token.number
+
+    @property
+    def lost(self) -> bool:
+        """Whether someone else has it by now."""
+        return self._lost
+
+    async def admit(self) -> None:
+        """Wait until it is ours; a cancelled wait leaves nothing held."""
+        wait_s = 0.02
+        while True:
+            # The token must not get lost between the store and us, whoever cancels.
+            try:
+                await finish_despite_cancel(self._try)
+            except asyncio.CancelledError:
+                if self._token is not None:
+                    await finish_despite_cancel(self.release)
+                raise
+            if self._token is not None:
+                return
+            await self._clock.sleep(wait_s * (0.5 + random.random() / 2))  # noqa: S311 - spreads the waiters
+            wait_s = min(wait_s * 2, 1.0)
+
+    def start(self, on_lost: Callable[[], None]) -> None:
+        """Begin to renew."""
+        self._on_lost = on_lost
+        self._renewal = asyncio.create_task(self._renew(), name=f"lease renewal of {self._session_id}")
+
+    def stop(self) -> None:
+        """Renew no longer."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+
+    async def join(self) -> None:
+        """Wait until the renewal has ended."""
+        if self._renewal is not None:
+            await stop_tasks((self._renewal,), BACKGROUND_LIMIT_S)
+            self._renewal = None
+
+    def clear(self) -> None:
+        """Tell nobody about a loss any more."""
+        self._on_lost = None
+
+    async def release(self) -> None:
+        """Give it back; one that was lost is left alone."""
+        if self._token is not None and not self._lost:
+            await self._store.release_session_turn_lease(self._token)
+
+    async def _try(self) -> None:
+        if self._token is None:
+            self._token = await self._store.try_acquire_session_turn_lease(
+                self._session_id, self._holder, self._ttl_s
+            )
+
+    async def _renew(self) -> None:
+        held_until = asyncio.get_running_loop().time() + self._ttl_s
+        while True:
+            await self._clock.sleep(self._ttl_s / 3)
+            token = self._token
+            assert token is not None
+            try:
+                self._token = await self._store.refresh_session_turn_lease(token, self._ttl_s)
+                held_until = asyncio.get_running_loop().time() + self._ttl_s
+            except LeaseLostError:
+                break
+            except StoreError as error:
+                logger.warning("the lease of session %s could not be renewed: %s", self._session_id, error)
+                if asyncio.get_running_loop().time() >= held_until:
+                    break
+        self._lost = True
+        if self._on_lost is not None:
+            self._on_lost()
+
+
+class _LocalLocks:
+    """One lock per store object and session, for the event loop that is running."""
+
+    def __init__(self) -> None:
+        self._loops: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, WeakValueDictionary[tuple[int, str], asyncio.Lock]
+        ] = WeakKeyDictionary()
+        self._numbers: WeakKeyDictionary[SessionStore, dict[str, int]] = WeakKeyDictionary()
+
+    def lock(self, store: SessionStore, session_id: str) -> asyncio.Lock:
+        locks = self._loops.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+        key = (id(store), session_id)
+        found = locks.get(key)
+        if found is None:
+            found = locks[key] = asyncio.Lock()
+        return found
+
+    def next_number(self, store: SessionStore, session_id: str) -> int:
+        numbers = self._numbers.setdefault(store, {})
+        numbers[session_id] = numbers.get(session_id, 0) + 1
+        return numbers[session_id]
+
+
+_local = _LocalLocks()
+
+
+class LocalLease:
+    """A lock of this process, for a store without leases. Two processes are not kept apart."""
+
+    def __init__(self, store: SessionStore | None, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._lock: asyncio.Lock | None = None
+        self._number = 0
+
+    @property
+    def token(self) -> LeaseToken | None:
+        """What writes carry."""
+        return None
+
+    @property
+    def number(self) -> int:
+        """Grows from holder to holder."""
+        return self._number
+
+    @property
+    def lost(self) -> bool:
+        """Whether someone else has it by now."""
+        return False
+
+    async def admit(self) -> None:
+        """Wait until it is ours; a cancelled wait leaves nothing held."""
+        if self._store is None:
+            return
+        lock = _local.lock(self._store, self._session_id)
+        await lock.acquire()
+        self._lock = lock
+        self._number = _local.next_number(self._store, self._session_id)
+
+    def start(self, on_lost: Callable[[], None]) -> None:
+        """Nothing to renew."""
+
+    def stop(self) -> None:
+        """Nothing to renew."""
+
+    async def join(self) -> None:
+        """Nothing runs."""
+
+    def clear(self) -> None:
+        """Nobody is told."""
+
+    async def release(self) -> None:
+        """Give it back; one that was lost is left alone."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def lease_for(
+    store: SessionStore | None, session_id: str, holder: str, *, ttl_s: float, clock: Clock
+) -> Lease:
+    """The strongest lease that `store` offers."""
+    leases = _with_leases(store)
+    if leases is None:
+        return LocalLease(store, session_id)
+    return StoreLease(leases, session_id, holder, ttl_s=ttl_s, clock=clock)
+
+
+def _with_leases(store: object) -> SupportsLeases | None:
+    return store if isinstance(store, SupportsLeases) else None
+
+
+@asynccontextmanager
+async def admitted(
+    lock: asyncio.Lock,
+    background: BackgroundWork,
+    lease: Lease,
+    on_lost: Callable[[], None],
+    bounds: Bounds,
+) -> AsyncIterator[None]:
+    """Hold the agent's lock and the session's lease around one turn.
+
+    On every exit the renewal is stopped and awaited before the lease is given back; a failure to give it
+    back is logged, for it expires by itself.
+    """
+    async with lock:
+        await background.cancel(BACKGROUND_LIMIT_S)
+        await lease.admit()
+        try:
+            lease.start(on_lost)
+            yield
+        finally:
+            await finish_despite_cancel(lambda: _give_back(lease), bounds)
+
+
+async def _give_back(lease: Lease) -> None:
+    lease.stop()
+    await lease.join()
+    lease.clear()
+    try:
+        await lease.release()
+    except StoreError as error:
+        logger.warning("the lease could not be released and will expire: %s", error)

@@ -1,0 +1,85 @@
+"""What an agent remembers between turns: the transcript as it is sent, and what of it is not durable yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hermes_loop.journal import Journal, RoundRecord
+from hermes_messages import AssistantMessage, History, Message, State, SystemMessage, ToolMessage, Transcript
+
+__all__ = ["Conversation"]
+
+
+class Conversation:
+    """One ordered conversation.
+
+    `sent` is what the model sees: system message, prefill, then the messages of the conversation. It only
+    grows, so that each request begins with the bytes of the one before. `replace` starts it anew.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.system_prompt: str | None = None
+        self._read_under: int | None = None
+        self.open_round: RoundRecord | None = None
+        self._sent = Transcript()
+        self._front: tuple[Message, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """Where the conversation stands."""
+        return self._sent.state
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation itself: no system message, no prefill."""
+        return self._sent.history()[len(self._front) :]
+
+    def history(self) -> History:
+        """Everything that the model sees."""
+        return self._sent.history()
+
+    def is_current(self, lease_number: int) -> bool:
+        """Whether nobody else can have written the session since this was read or written here."""
+        return self._read_under is not None and lease_number == self._read_under + 1
+
+    def read_under(self, lease_number: int) -> None:
+        """What is remembered is what the holder of lease `lease_number` sees."""
+        self._read_under = lease_number
+
+    def set_front(self, system_text: str, prefill: Iterable[Message]) -> None:
+        """Put the system text and the prefill in front; nothing happens when they are there already."""
+        front: tuple[Message, ...] = (*([SystemMessage(system_text)] if system_text else []), *prefill)
+        if front != self._front:
+            messages = self.messages
+            self._sent = Transcript((*front, *messages))
+            self._front = front
+
+    def replace(self, messages: Iterable[Message]) -> None:
+        """Go on from `messages` instead of what was remembered. Raises `InvariantError`, changing nothing."""
+        self._sent = Transcript((*self._front, *messages))
+        self.open_round = None
+
+    def append(self, uid: str, message: Message) -> None:
+        """Add a message that belongs to no tool round; it is owed to the store from here on."""
+        self._sent.append(message)
+        self.journal.add(uid, message)
+
+    def open_tool_round(self, uid: str, message: AssistantMessage) -> RoundRecord:
+        """Add an assistant message with calls; the round stays open until `close_tool_round`."""
+        self._sent.append(message)
+        self.open_round = self.journal.add_round(uid, message)
+        return self.open_round
+
+    def close_tool_round(self, fill: Iterable[ToolMessage]) -> None:
+        """Add the results in the order of the calls; a place still empty takes its result from `fill`, which
+        holds one for each call."""
+        record = self.open_round
+        if record is None:
+            return
+        for position, spare in enumerate(fill):
+            result = record.results[position]
+            if result is None:
+                result = record.results[position] = spare
+            self._sent.append(result)
+        self.open_round = None

@@ -1,0 +1,229 @@
+"""The typed events of a turn, and the one place that hands them to the host's callbacks."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from hermes_loop.stream_text import ShownText
+from hermes_messages import ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
+from hermes_messages.protocols import (
+    ApprovalCallback,
+    ClarifyCallback,
+    ConversationResult,
+    StreamCallback,
+    ToolCompleteCallback,
+    ToolProgressCallback,
+    ToolStartCallback,
+)
+
+__all__ = [
+    "AttemptDiscarded",
+    "Callbacks",
+    "StatusChanged",
+    "StepEnded",
+    "StepStarted",
+    "SupportsStreamReset",
+    "ToolEnded",
+    "ToolProgressed",
+    "ToolStarted",
+    "TurnEnded",
+    "TurnEvent",
+    "TurnEvents",
+    "TurnStarted",
+]
+
+logger = logging.getLogger(__name__)
+
+
+class TurnStarted(Struct, frozen=True, tag=True):
+    """The turn was admitted."""
+
+    session_id: str
+    task_id: str
+    turn_id: str
+
+
+class StepStarted(Struct, frozen=True, tag=True):
+    """A model call begins; `number` counts from 1."""
+
+    number: int
+
+
+class StepEnded(Struct, frozen=True, tag=True):
+    """The model call and the tool round that followed it are over. `usage` None: the host did not say."""
+
+    number: int
+    usage: Usage | None
+
+
+class AttemptDiscarded(Struct, frozen=True, tag=True):
+    """Forget the text and reasoning since the step began: the attempt failed and is made again."""
+
+    reason: str
+
+
+class StatusChanged(Struct, frozen=True, tag=True):
+    """What the turn is doing, for a person: `kind` is a short word, `text` a sentence."""
+
+    kind: str
+    text: str
+
+
+class ToolStarted(Struct, frozen=True, tag=True):
+    """A tool begins."""
+
+    call: ToolCall
+
+
+class ToolProgressed(Struct, frozen=True, tag=True):
+    """A tool tells how it goes."""
+
+    call: ToolCall
+    text: str
+
+
+class ToolEnded(Struct, frozen=True, tag=True):
+    """A tool ended."""
+
+    call: ToolCall
+    result: ToolMessage
+
+
+class TurnEnded(Struct, frozen=True, tag=True):
+    """The turn is over. `result` None: it was cancelled."""
+
+    result: ConversationResult | None
+
+
+TurnEvent = (
+    TurnStarted
+    | StepStarted
+    | TextDelta
+    | ReasoningDelta
+    | ToolCallStarted
+    | AttemptDiscarded
+    | StatusChanged
+    | ToolStarted
+    | ToolProgressed
+    | ToolEnded
+    | StepEnded
+    | TurnEnded
+)
+
+
+@runtime_checkable
+class SupportsStreamReset(Protocol):
+    """A stream callback that can take text back. `on_retry` is called in place of the newline."""
+
+    def on_retry(self) -> Awaitable[None] | None:
+        """Forget the text of the current model call."""
+        ...
+
+
+class Callbacks(Struct, frozen=True, kw_only=True):
+    """The host's callbacks. Async ones are awaited; plain ones run on the event loop and must be short."""
+
+    stream_delta: StreamCallback | None = None
+    reasoning: Callable[[str], Awaitable[None] | None] | None = None
+    tool_start: ToolStartCallback | None = None
+    tool_progress: ToolProgressCallback | None = None
+    tool_complete: ToolCompleteCallback | None = None
+    step: Callable[[int], Awaitable[None] | None] | None = None
+    status: Callable[[str, str], Awaitable[None] | None] | None = None
+    clarify: ClarifyCallback | None = None
+    approval: ApprovalCallback | None = None
+    event: Callable[[TurnEvent], Awaitable[None] | None] | None = None
+
+
+def _as_resettable(listener: object) -> SupportsStreamReset | None:
+    return listener if isinstance(listener, SupportsStreamReset) else None
+
+
+class TurnEvents:
+    """Hands each event of one turn to whoever listens. A callback that fails is reported in `failures`,
+    once for each kind, and never ends the turn."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        stream_callback: StreamCallback | None = None,
+        sink: Callable[[TurnEvent], Awaitable[None] | None] | None = None,
+    ) -> None:
+        self._callbacks = callbacks
+        self._plain: list[StreamCallback] = []
+        self._resettable: list[tuple[StreamCallback, SupportsStreamReset]] = []
+        for listener in (callbacks.stream_delta, stream_callback):
+            if listener is not None:
+                reset = _as_resettable(listener)
+                if reset is None:
+                    self._plain.append(listener)
+                else:
+                    self._resettable.append((listener, reset))
+        self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
+        self._shown = ShownText()
+        self.failures: dict[str, str] = {}
+
+    @property
+    def streams(self) -> bool:
+        """Whether anyone asked for text as it comes."""
+        return bool(self._plain or self._resettable or self._listeners)
+
+    async def emit(self, event: TurnEvent) -> None:
+        """Hand `event` to its listeners, in order."""
+        match event:
+            case StepStarted(number=number):
+                self._shown = ShownText()
+                await self._call("step", self._callbacks.step, number)
+            case TextDelta(text=text):
+                await self._show(self._shown.feed(text))
+                for listener, _ in self._resettable:
+                    await self._call("stream_delta", listener, text)
+            case ReasoningDelta(text=text):
+                await self._call("reasoning", self._callbacks.reasoning, text)
+            case AttemptDiscarded():
+                await self._discard()
+            case StatusChanged(kind=kind, text=text):
+                await self._call("status", self._callbacks.status, kind, text)
+            case ToolStarted(call=call):
+                await self._call("tool_start", self._callbacks.tool_start, call)
+            case ToolProgressed(call=call, text=text):
+                await self._call("tool_progress", self._callbacks.tool_progress, call, text)
+            case ToolEnded(call=call, result=result):
+                await self._call("tool_complete", self._callbacks.tool_complete, call, result)
+            case TurnStarted() | ToolCallStarted() | StepEnded() | TurnEnded():
+                pass
+        for observer in self._listeners:
+            await self._call("event", observer, event)
+
+    async def attempt_succeeded(self) -> None:
+        """Show what was still held back of an attempt that came out whole."""
+        await self._show(self._shown.finish())
+
+    async def _discard(self) -> None:
+        self._shown.begin_attempt()
+        for _, reset in self._resettable:
+            await self._call("stream_delta", reset.on_retry)
+
+    async def _show(self, text: str) -> None:
+        if text:
+            for listener in self._plain:
+                await self._call("stream_delta", listener, text)
+
+    async def _call(
+        self, name: str, callback: Callable[..., Awaitable[None] | None] | None, *values: object
+    ) -> None:
+        if callback is None:
+            return
+        try:
+            outcome = callback(*values)
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception as error:
+            if name not in self.failures:
+                self.failures[name] = f"callback {name}: {type(error).__name__}: {error}"
+                logger.warning("the host's %s callback failed: %s", name, error, exc_info=error)

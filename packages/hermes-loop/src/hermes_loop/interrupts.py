@@ -1,0 +1,58 @@
+"""How a running turn is told to stop, and how its waits hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+__all__ = ["InterruptFlag"]
+
+
+class InterruptFlag:
+    """One turn's wish to stop. A new one is made for every turn, so a late interrupt reaches no other turn.
+
+    A soft interrupt ends model calls and waits, and asks tools to stop. A hard one (the lease was lost) also
+    cancels tools that are running. Call it from the event loop's own thread.
+    """
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._hard = False
+        self._scopes: dict[anyio.CancelScope, bool] = {}
+
+    @property
+    def requested(self) -> bool:
+        """Whether any interrupt was asked for."""
+        return self._event.is_set()
+
+    @property
+    def hard(self) -> bool:
+        """Whether a hard interrupt was asked for."""
+        return self._hard
+
+    def request(self, *, hard: bool = False) -> None:
+        """Ask the turn to stop. Idempotent; a soft request may become a hard one."""
+        self._hard = self._hard or hard
+        self._event.set()
+        for scope, hard_only in tuple(self._scopes.items()):
+            if self._hard or not hard_only:
+                scope.cancel()
+
+    async def wait(self) -> None:
+        """Return once an interrupt is asked for."""
+        await self._event.wait()
+
+    @contextmanager
+    def scope(self, *, hard_only: bool = False) -> Iterator[anyio.CancelScope]:
+        """Leave the body early when an interrupt comes; `cancelled_caught` of the scope tells."""
+        with anyio.CancelScope() as scope:
+            self._scopes[scope] = hard_only
+            if self._hard or (self.requested and not hard_only):
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                del self._scopes[scope]

@@ -1,0 +1,134 @@
+"""What of a conversation is not durable yet, in order, and how it becomes durable.
+
+Memory is the truth: a message is recorded here when it enters the conversation, and leaves when the store
+has acknowledged it. Every write carries an identity, so writing again after a failure or a cancellation
+adds nothing; `save` may therefore be called at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from hermes_messages import AssistantMessage, Message, ToolMessage
+from hermes_messages.protocols import LeaseToken, NewMessage, SessionStore, ToolRound
+
+__all__ = ["Journal", "RoundRecord"]
+
+
+class _PlainRecord(Struct):
+    uid: str
+    message: Message
+
+
+class RoundRecord(Struct):
+    """One assistant message with calls, and the results that came so far, by position."""
+
+    uid: str
+    message: AssistantMessage
+    results: list[ToolMessage | None]
+    stored: ToolRound | None = None
+    saved: set[int] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every result came and is durable."""
+        return len(self.saved) == len(self.results)
+
+
+class Journal:
+    """The unsaved end of one conversation. With no store everything stays in memory and nothing is owed."""
+
+    def __init__(self, store: SessionStore | None, session_id: str) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._records: list[_PlainRecord | RoundRecord] = []
+
+    @property
+    def store(self) -> SessionStore | None:
+        """Where it is saved."""
+        return self._store
+
+    @property
+    def session_id(self) -> str:
+        """The session that is written."""
+        return self._session_id
+
+    @property
+    def unsaved(self) -> int:
+        """How many messages the store has not acknowledged."""
+        count = 0
+        for record in self._records:
+            if isinstance(record, RoundRecord):
+                results = sum(result is not None for result in record.results) - len(record.saved)
+                count += results + (record.stored is None)
+            else:
+                count += 1
+        return count
+
+    def add(self, uid: str, message: Message) -> None:
+        """Record a message that belongs to no tool round."""
+        if self._store is not None:
+            self._records.append(_PlainRecord(uid, message))
+
+    def add_round(self, uid: str, message: AssistantMessage) -> RoundRecord:
+        """Record an assistant message with calls; its results follow one by one."""
+        record = RoundRecord(uid, message, [None] * len(message.tool_calls))
+        if self._store is not None:
+            self._records.append(record)
+        return record
+
+    def forget(self) -> None:
+        """Owe nothing any more: the conversation was replaced by what the store holds."""
+        self._records.clear()
+
+    async def save(self, lease: LeaseToken | None) -> None:
+        """Write everything that is owed, in order. Raises `StoreError`; what was written stays written."""
+        store = self._store
+        if store is None:
+            return
+        while self._records:
+            plain = self._leading_plain()
+            if plain:
+                batch = [NewMessage(record.uid, record.message) for record in plain]
+                await store.append_messages_batch(self._session_id, batch, lease=lease)
+                del self._records[: len(plain)]
+                continue
+            record = self._records[0]
+            assert isinstance(record, RoundRecord)
+            await self._save_round(store, record, lease)
+            if not record.complete:
+                return
+            del self._records[0]
+
+    async def save_result(
+        self, record: RoundRecord, position: int, result: ToolMessage, lease: LeaseToken | None
+    ) -> None:
+        """Record the result of one call and write it into its place. Raises `StoreError`."""
+        if record.results[position] is None:
+            record.results[position] = result
+        if self._store is None or record.stored is None or position in record.saved:
+            return
+        kept = record.results[position]
+        assert kept is not None
+        await self._store.set_tool_result(record.stored, position, kept, lease=lease)
+        record.saved.add(position)
+
+    def _leading_plain(self) -> Sequence[_PlainRecord]:
+        plain: list[_PlainRecord] = []
+        for record in self._records:
+            if isinstance(record, RoundRecord):
+                break
+            plain.append(record)
+        return plain
+
+    async def _save_round(self, store: SessionStore, record: RoundRecord, lease: LeaseToken | None) -> None:
+        if record.stored is None:
+            record.stored = await store.begin_tool_round(
+                self._session_id, record.uid, record.message, lease=lease
+            )
+        for position, result in enumerate(record.results):
+            if result is not None and position not in record.saved:
+                await store.set_tool_result(record.stored, position, result, lease=lease)
+                record.saved.add(position)

@@ -1,0 +1,196 @@
+"""The settings of an agent: checked when it is made, before anything happens. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, get_args
+
+import msgspec
+from msgspec import Raw
+
+from hermes_loop.events import Callbacks
+from hermes_messages import (
+    ConfigurationError,
+    InvariantError,
+    JsonValue,
+    ReasoningEffort,
+    State,
+    SystemMessage,
+    Transcript,
+)
+from hermes_messages.messages import Message
+from hermes_messages.openai_shape import messages_from_dicts
+from hermes_messages.protocols import Provider, SessionInfo, SessionStore, Tool, ToolExecutor
+
+__all__ = [
+    "AgentOptions",
+    "UnexpectedOptionError",
+    "check_count",
+    "check_other_options",
+    "read_effort",
+    "read_overrides",
+    "read_prefill",
+    "read_trajectory_dir",
+]
+
+
+class UnexpectedOptionError(ConfigurationError, TypeError):
+    """A keyword that `AIAgent` does not know; a `TypeError` too, as for any other call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """What an agent was made with, checked. `api_key` never shows in its repr."""
+
+    provider: str | Provider | None
+    model: str | None
+    tools: ToolExecutor | tuple[Tool, ...] | None
+    base_url: str | None
+    api_key: str | None
+    max_iterations: int
+    enabled_toolsets: tuple[str, ...]
+    disabled_toolsets: tuple[str, ...]
+    session_db: str | SessionStore | None
+    trajectory_dir: str | None
+    ephemeral_system_prompt: str | None
+    system_prompt: str | None
+    identity: str | None
+    prefill: tuple[Message, ...]
+    max_tokens: int | None
+    temperature: float | None
+    seed: int | None
+    reasoning_effort: ReasoningEffort | None
+    extra_body: Raw | None
+    cwd: str | None
+    callbacks: Callbacks
+    provider_settings: Mapping[str, JsonValue]
+    tool_settings: Mapping[str, JsonValue]
+    session_info: SessionInfo
+
+    def __repr__(self) -> str:
+        return f"AgentOptions(provider={self.provider!r}, model={self.model!r})"
+
+    def check(self) -> None:
+        """Raises `ConfigurationError` for settings that contradict each other."""
+        if self.provider is not None and not isinstance(self.provider, str):
+            self._no_effect("provider", "base_url", self.base_url)
+            self._no_effect("provider", "api_key", self.api_key)
+            self._no_effect("provider", "provider_settings", self.provider_settings)
+        if self.tools is not None and not isinstance(self.tools, tuple):
+            self._no_effect("tools", "enabled_toolsets", self.enabled_toolsets)
+            self._no_effect("tools", "disabled_toolsets", self.disabled_toolsets)
+            self._no_effect("tools", "tool_settings", self.tool_settings)
+
+    @staticmethod
+    def _no_effect(given: str, name: str, value: object) -> None:
+        if value:
+            raise ConfigurationError(
+                f"{name}= has no effect where {given}= is an object; configure the object instead"
+            )
+
+
+# Names that users of agents know, which this version does not act on, each with the values that ask for
+# nothing. Any other value is refused: a setting is never silently ignored.
+NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
+    "fallback_model": (None, (), []),
+    "fallback_models": (None, (), []),
+    "mcp_servers": (None, (), [], {}),
+    "hooks": (None, (), []),
+    "plugins": (None, (), []),
+    "output_type": (None,),
+    "checkpoints_enabled": (None, False),
+    "approval_policy": (None,),
+    "iteration_budget": (None,),
+    "compression": (None, False),
+    # This version has no memory and reads no context files: skipping them is what it does.
+    "skip_memory": (None, False, True),
+    "skip_context_files": (None, False, True),
+    # It prints nothing, whatever is asked for.
+    "quiet_mode": (None, False, True),
+    "verbose_logging": (None, False),
+}
+
+
+def check_other_options(others: Mapping[str, object], known: Iterable[str]) -> None:
+    """Refuse keywords that are unknown, and known ones whose value this version can not honour.
+
+    Raises `UnexpectedOptionError` with the nearest name, `ConfigurationError`.
+    """
+    names = [*known, *NOT_AVAILABLE]
+    for name, value in others.items():
+        if name not in NOT_AVAILABLE:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UnexpectedOptionError(f"AIAgent has no parameter {name!r}{hint}")
+        if value not in NOT_AVAILABLE[name]:
+            raise ConfigurationError(f"{name}= is not available in this version; leave it out")
+
+
+def check_count(name: str, value: int) -> int:
+    """`value`, if it is a whole number of at least 1. Raises `ConfigurationError`."""
+    if type(value) is not int or value < 1:
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return value
+
+
+def read_effort(config: Mapping[str, object] | None, effort: str | None) -> ReasoningEffort | None:
+    """The reasoning effort from `reasoning_config={"enabled": ..., "effort": ...}` or `effort`.
+
+    Raises `ConfigurationError`.
+    """
+    if config is not None and effort is not None:
+        raise ConfigurationError("give reasoning_config= or reasoning_effort=, not both")
+    wanted: object = effort
+    if config is not None:
+        unknown = set(config) - {"enabled", "effort"}
+        if unknown:
+            raise ConfigurationError(f"reasoning_config knows 'enabled' and 'effort', not {sorted(unknown)}")
+        wanted = "none" if config.get("enabled") is False else config.get("effort")
+    for known in get_args(ReasoningEffort):
+        if wanted == known:
+            value: ReasoningEffort = known
+            return value
+    if wanted is None:
+        return None
+    raise ConfigurationError(f"reasoning effort {wanted!r} is none of {get_args(ReasoningEffort)}")
+
+
+def read_overrides(overrides: Mapping[str, object] | None) -> Raw | None:
+    """The host's own request fields as one JSON object. Raises `ConfigurationError`."""
+    if not overrides:
+        return None
+    try:
+        return Raw(msgspec.json.encode(overrides))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"request_overrides must be a JSON object: {error}") from None
+
+
+def read_prefill(messages: Sequence[Message | Mapping[str, JsonValue]] | None) -> tuple[Message, ...]:
+    """Messages to put between the system prompt and the conversation.
+
+    Raises `MessageFormatError`, `ConfigurationError`.
+    """
+    if not messages:
+        return ()
+    read: list[Message] = []
+    for message in messages:
+        read.extend(messages_from_dicts([message]) if isinstance(message, Mapping) else [message])
+    try:
+        transcript = Transcript(read)
+    except InvariantError as error:
+        raise ConfigurationError(f"prefill_messages: {error}") from error
+    if isinstance(read[0], SystemMessage):
+        raise ConfigurationError("prefill_messages must not hold a system message; use system_prompt=")
+    if transcript.state is State.RESULTS_OWED:
+        raise ConfigurationError("prefill_messages end with tool calls that have no results")
+    return tuple(read)
+
+
+def read_trajectory_dir(save: bool | str | os.PathLike[str]) -> str | None:
+    """Where trajectories go: nowhere, the current directory, or a directory."""
+    if save is False:
+        return None
+    return "." if save is True else os.fspath(save)

@@ -1,0 +1,89 @@
+"""`finalize_turn`: always the last phase, whatever happened; shielded and bounded in time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from hermes_loop.closing import close_conversation
+from hermes_loop.events import TurnEnded
+from hermes_loop.result import build_result, failed_trajectory, trajectory_row
+from hermes_loop.shielding import finish_despite_cancel
+from hermes_loop.trajectories import append_row
+from hermes_loop.turn_log import log_phase
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import Ending
+from hermes_messages.protocols import ConversationResult
+
+__all__ = ["finalize_turn"]
+
+logger = logging.getLogger(__name__)
+
+
+async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> ConversationResult:
+    """Leave the conversation valid and durable, release what the turn used, build the result.
+
+    Every step stands alone: what one of them raises is kept in `cleanup_errors`. A cancellation that comes
+    meanwhile is raised when the steps are done. After a lost lease nothing is written.
+    """
+    try:
+        return await finish_despite_cancel(lambda: _finalize(turn, deps, ending), deps.bounds)
+    except TimeoutError:
+        turn.cleanup_errors.append("finalization did not finish in time; unsaved messages are in the result")
+        logger.warning("turn %s: finalization did not finish in time", turn.turn_id)
+        return build_result(turn, deps, ending)
+
+
+async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> ConversationResult:
+    """Idempotent: it is run again when the shutdown of the event loop cut it off."""
+    await _step(turn, "closing the conversation", lambda: _close(turn, deps, ending))
+    if not turn.lease.lost:
+        await _step(turn, "saving the session", lambda: _save(turn))
+        await _step(turn, "counting tokens", lambda: _count(turn, deps))
+        await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
+    await _step(turn, "releasing the task's resources", lambda: deps.executor.release(turn.task_id))
+    log_phase(turn, "finalize_turn", ending.reason, logging.INFO)
+    result = build_result(turn, deps, ending)
+    await turn.events.emit(TurnEnded(None if ending.reason == "cancelled" else result))
+    return result
+
+
+async def _step(turn: TurnState, name: str, step: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await step()
+    except Exception as error:  # noqa: BLE001 - one step must not take the others along; it is reported
+        turn.cleanup_errors.append(f"{name}: {type(error).__name__}: {error}")
+        logger.warning("turn %s: %s failed: %s", turn.turn_id, name, error)
+
+
+async def _close(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
+    if turn.context_built:
+        close_conversation(
+            turn.conversation,
+            ending,
+            uid=turn.next_uid(),
+            partial_text=turn.attempt_text,
+            tools_started=turn.tools_started,
+            max_iterations=deps.limits.max_iterations,
+        )
+
+
+async def _save(turn: TurnState) -> None:
+    await turn.conversation.journal.save(turn.lease.token)
+
+
+async def _count(turn: TurnState, deps: TurnDeps) -> None:
+    if deps.store is not None and turn.context_built and turn.api_calls and not turn.counted:
+        turn.counted = True
+        await deps.store.update_token_counts(turn.session_id, turn.usage, api_calls=turn.api_calls)
+
+
+async def _save_trajectory(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
+    if deps.trajectory_dir is None or not turn.context_built or turn.trajectory_saved:
+        return
+    row = trajectory_row(turn, deps, ending)
+
+    def written() -> None:
+        turn.trajectory_saved = True
+
+    await append_row(deps.trajectory_dir, row, failed=failed_trajectory(ending), about_to_write=written)

@@ -1,0 +1,47 @@
+"""`run_preflight_gate`: may this request be sent? It never sends anything itself."""
+
+from __future__ import annotations
+
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import GateVerdict, Proceed, Recheck, Stop
+from hermes_messages import ChatRequest
+
+__all__ = ["decide_gate", "run_preflight_gate"]
+
+
+def decide_gate(
+    *,
+    interrupted: bool,
+    lease_lost: bool,
+    last_input_tokens: int | None,
+    context_window: int | None,
+    can_compress: bool,
+) -> GateVerdict:
+    """Pure. The prompt is measured by what the host counted last: an estimate alone stops no turn.
+
+    A host that goes on silently past its window would answer from a history that it cut off.
+    """
+    if lease_lost:
+        return Stop("lease_lost", "another process took over the session")
+    if interrupted:
+        return Stop("interrupted")
+    if context_window is None or last_input_tokens is None or last_input_tokens < context_window:
+        return Proceed()
+    if can_compress:
+        return Recheck("the context is full")
+    return Stop(
+        "context_overflow",
+        f"the last prompt had {last_input_tokens} tokens and the model's window is {context_window}; "
+        "this version does not compress: start a new conversation or give a shorter conversation_history",
+    )
+
+
+async def run_preflight_gate(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> GateVerdict:
+    """Before every request: tool results and a new route both change what fits."""
+    return decide_gate(
+        interrupted=turn.interrupt.requested,
+        lease_lost=turn.lease.lost,
+        last_input_tokens=turn.last_input_tokens,
+        context_window=deps.provider.model_info(request.model).context_window,
+        can_compress=False,
+    )

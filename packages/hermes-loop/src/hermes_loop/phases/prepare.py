@@ -1,0 +1,23 @@
+"""`prepare_iteration`: hand over what the host wants to say, and tell it that a step begins."""
+
+from __future__ import annotations
+
+from hermes_loop.events import StepStarted
+from hermes_loop.phases.persist import save_owed
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import PrepareVerdict, Proceed
+from hermes_messages import UserMessage
+
+__all__ = ["prepare_iteration"]
+
+
+async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
+    """Steer notes become user messages at this boundary, durable before the model sees them."""
+    turn.step_usage = None
+    turn.attempt_text = ""
+    await turn.events.emit(StepStarted(turn.api_calls + 1))
+    if turn.summary_call or not deps.steering.waiting:
+        return Proceed()
+    for note in deps.steering.take():
+        turn.conversation.append(turn.next_uid(), UserMessage(note))
+    return await save_owed(turn)

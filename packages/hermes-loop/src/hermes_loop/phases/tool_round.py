@@ -1,0 +1,102 @@
+"""`run_tool_round`: durable calls, then tools, then durable results; every call gets exactly one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hermes_loop.closing import missing_results
+from hermes_loop.events import ToolEnded, ToolProgressed, ToolStarted
+from hermes_loop.journal import RoundRecord
+from hermes_loop.phases.persist import save_owed, stop_for_store_error
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import Continue, Stop, Suspend, ToolRoundVerdict
+from hermes_messages import AssistantMessage, StoreError, ToolCall, ToolMessage
+from hermes_messages.protocols import RoundContext, RoundOutcome
+
+__all__ = ["note_failing_round", "run_tool_round"]
+
+
+async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMessage) -> ToolRoundVerdict:
+    """The calls are durable before any of them runs; a write that fails ends the turn with no tool run."""
+    turn.attempt_text = ""
+    turn.tools_started = False
+    record = turn.conversation.open_tool_round(turn.next_uid(), message)
+    saved = await save_owed(turn)
+    if isinstance(saved, Stop):
+        return saved
+    if turn.interrupt.requested:
+        return Stop("lease_lost" if turn.lease.lost else "interrupted")
+    turn.tools_started = True
+    try:
+        outcome = await _execute(turn, deps, message.tool_calls, record)
+        if outcome is None:
+            return Stop("lease_lost" if turn.lease.lost else "interrupted")
+        for position, result in enumerate(outcome.results):
+            if result is not None:
+                await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
+    except StoreError as error:
+        return stop_for_store_error(turn, error)
+    if outcome.pending:
+        return Suspend(outcome.pending)
+    turn.conversation.close_tool_round(missing_results(record, ran=True))
+    saved = await save_owed(turn)
+    if isinstance(saved, Stop):
+        return saved
+    if note_failing_round(turn, message.tool_calls, [r for r in record.results if r is not None], deps):
+        return Stop("tool_loop", "the model repeats tool calls that fail")
+    return Continue("tool results")
+
+
+async def _execute(
+    turn: TurnState, deps: TurnDeps, calls: Sequence[ToolCall], record: RoundRecord
+) -> RoundOutcome | None:
+    """Run the calls; None when the lease was lost meanwhile. An ordinary interrupt is the executor's to
+    honour, so that its results tell what ran."""
+
+    async def on_result(position: int, result: ToolMessage) -> None:
+        await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
+
+    async def tool_start(call: ToolCall) -> None:
+        await turn.events.emit(ToolStarted(call))
+
+    async def tool_progress(call: ToolCall, text: str) -> None:
+        await turn.events.emit(ToolProgressed(call, text))
+
+    async def tool_complete(call: ToolCall, result: ToolMessage) -> None:
+        await turn.events.emit(ToolEnded(call, result))
+
+    context = RoundContext(
+        session_id=turn.session_id,
+        task_id=turn.task_id,
+        turn_id=turn.turn_id,
+        cwd=deps.cwd,
+        interrupt=turn.interrupt,
+        on_result=on_result,
+        store=deps.store,
+        tool_start=tool_start,
+        tool_progress=tool_progress,
+        tool_complete=tool_complete,
+        clarify=deps.callbacks.clarify,
+        approval=deps.callbacks.approval,
+    )
+    outcome: RoundOutcome | None = None
+    with turn.interrupt.scope(hard_only=True):
+        outcome = await deps.executor.execute(calls, context)
+    return outcome  # noqa: RET504 - None when the scope was left early
+
+
+def note_failing_round(
+    turn: TurnState, calls: Sequence[ToolCall], results: Sequence[ToolMessage], deps: TurnDeps
+) -> bool:
+    """Whether the model is stuck: the same failing calls, or only unknown tools, too many rounds in a row."""
+    signature = tuple((call.name, call.arguments) for call in calls)
+    failing = all(result.status == "error" for result in results)
+    if failing and signature == turn.last_failing_round:
+        turn.failing_rounds += 1
+    else:
+        turn.failing_rounds = 1 if failing else 0
+    turn.last_failing_round = signature if failing else ()
+    known = {tool.name for tool in turn.snapshot.tools}
+    all_unknown = failing and all(call.name not in known for call in calls)
+    turn.unknown_tool_rounds = turn.unknown_tool_rounds + 1 if all_unknown else 0
+    return max(turn.failing_rounds, turn.unknown_tool_rounds) >= deps.limits.failing_rounds

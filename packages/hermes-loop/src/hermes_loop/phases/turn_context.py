@@ -1,0 +1,123 @@
+"""`build_turn_context`: all that happens once per turn before the first model call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from hermes_loop.phases.persist import save_owed
+from hermes_loop.resume import close_open_rounds, find_open_rounds, unsaved_tail
+from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import Proceed, Stop
+from hermes_messages import Message, StoreError, SystemMessage, content_text
+from hermes_messages.protocols import SessionRecord, SessionStore, TurnContext
+from hermes_messages.repair import repair
+
+__all__ = ["build_turn_context"]
+
+logger = logging.getLogger(__name__)
+
+
+async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
+    """Resume or create the session, refresh the tools, restore or build the system prompt, and make the
+    user's message durable."""
+    try:
+        record = await _open_session(turn, deps)
+        await _restore_messages(turn, deps)
+    except StoreError as error:
+        return Stop("lease_lost" if turn.lease.lost else "session_persistence_failed", str(error))
+    turn.snapshot = await deps.executor.refresh(_tool_context(turn, deps))
+    for absent in turn.snapshot.unavailable:
+        logger.info("tool %s is not available: %s", absent.name, absent.reason)
+    try:
+        await _settle_system_prompt(turn, deps, record)
+    except StoreError as error:
+        return Stop("session_persistence_failed", str(error))
+    turn.conversation.append(turn.next_uid(), turn.request.user_message)
+    turn.context_built = True
+    return await save_owed(turn)
+
+
+def _tool_context(turn: TurnState, deps: TurnDeps) -> TurnContext:
+    return TurnContext(
+        session_id=turn.session_id,
+        task_id=turn.task_id,
+        turn_id=turn.turn_id,
+        cwd=deps.cwd,
+        history=turn.conversation.messages,
+    )
+
+
+async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None:
+    if deps.store is None:
+        return None
+    return await deps.store.ensure_session(turn.session_id, deps.session_info)
+
+
+async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
+    conversation = turn.conversation
+    given = turn.request.history
+    if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.number)):
+        stored = await _read_stored(turn, deps.store)
+        if given is None:
+            conversation.replace(_without_system(turn, _repaired(stored, "the stored session")))
+        conversation.journal.forget()
+    else:
+        stored = []
+    if given is not None:
+        history = _without_system(turn, _repaired(given, "the given history"))
+        conversation.replace(history)
+        if deps.store is not None:
+            for message in unsaved_tail(stored, history):
+                conversation.journal.add(turn.next_uid(), message)
+    conversation.read_under(turn.lease.number)
+
+
+async def _read_stored(turn: TurnState, store: SessionStore) -> list[Message]:
+    rows = await store.get_messages(turn.session_id)
+    rounds = find_open_rounds(rows)
+    if rounds:
+        logger.warning(
+            "session %s: %d tool rounds were cut off; their missing results are now recorded as unknown",
+            turn.session_id,
+            len(rounds),
+        )
+        await close_open_rounds(store, turn.session_id, rounds, turn.lease.token)
+        rows = await store.get_messages(turn.session_id)
+    return [row.message for row in rows]
+
+
+def _repaired(messages: Sequence[Message], what: str) -> tuple[Message, ...]:
+    repaired = repair(messages)
+    for change in repaired.changes:
+        logger.warning("%s was repaired: %s", what, change)
+    return repaired.messages
+
+
+def _without_system(turn: TurnState, messages: Sequence[Message]) -> Sequence[Message]:
+    """The system text of a history is the turn's, unless the host gave one apart from it."""
+    if not messages or not isinstance(messages[0], SystemMessage):
+        return messages
+    if turn.system_message is None:
+        turn.system_message = content_text(messages[0].content)
+    return messages[1:]
+
+
+async def _settle_system_prompt(turn: TurnState, deps: TurnDeps, record: SessionRecord | None) -> None:
+    conversation = turn.conversation
+    if conversation.system_prompt is None and record is not None:
+        conversation.system_prompt = record.system_prompt
+    if needs_rebuild(conversation.system_prompt, turn.system_message):
+        conversation.system_prompt = build_system_prompt(
+            system_prompt=deps.system_prompt,
+            identity=deps.identity,
+            system_message=turn.system_message,
+            tool_guidance=turn.snapshot.guidance,
+            cwd=deps.cwd,
+            has_tools=bool(turn.snapshot.tools),
+        )
+        if deps.store is not None:
+            await deps.store.update_session_meta(turn.session_id, system_prompt=conversation.system_prompt)
+    parts = (conversation.system_prompt or "", deps.ephemeral_system_prompt or "")
+    conversation.set_front("\n\n".join(part for part in parts if part), deps.prefill)

@@ -1,0 +1,124 @@
+"""What a turn returns, built from what it knows. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from hermes_loop.closing import explain
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import Ending, Finish
+from hermes_messages import Usage
+from hermes_messages.openai_row import tool_definition
+from hermes_messages.openai_shape import to_dicts
+from hermes_messages.protocols import ConversationResult, TurnExitReason
+from hermes_messages.trajectory import to_trajectory
+
+__all__ = ["FLAGS", "Flags", "build_result", "failed_trajectory", "trajectory_row"]
+
+
+class Flags(Struct, frozen=True):
+    """Which flags hold for an exit. `partial` is also set when a failed turn left some text."""
+
+    completed: bool = False
+    partial: bool = False
+    interrupted: bool = False
+    failed: bool = False
+
+
+FLAGS: Final[dict[TurnExitReason, Flags]] = {
+    "text_response": Flags(completed=True),
+    "tool_finished": Flags(completed=True),
+    "output_truncated": Flags(partial=True),
+    "max_iterations": Flags(partial=True),
+    "budget_exhausted": Flags(partial=True),
+    "interrupted": Flags(partial=True, interrupted=True),
+    "cancelled": Flags(partial=True, interrupted=True),
+    "approval_pending": Flags(partial=True),
+    "lease_lost": Flags(interrupted=True, failed=True),
+    "empty_response": Flags(failed=True),
+    "refused": Flags(failed=True),
+    "provider_error": Flags(failed=True),
+    "context_overflow": Flags(failed=True),
+    "context_compression_timeout": Flags(failed=True),
+    "session_persistence_failed": Flags(failed=True),
+    "tool_loop": Flags(failed=True),
+    "unsupported": Flags(failed=True),
+    "internal_error": Flags(failed=True),
+}
+
+
+def final_text(turn: TurnState, deps: TurnDeps, ending: Ending) -> str | None:
+    """The text of the result: the answer, what there is of one, or why the limit left none."""
+    if isinstance(ending, Finish):
+        return ending.text
+    if turn.attempt_text.strip():
+        return turn.attempt_text
+    if turn.best_answer is not None:
+        return turn.best_answer
+    if ending.reason == "max_iterations":
+        return explain(ending.reason, ending.error, deps.limits.max_iterations)
+    return None
+
+
+def _error_text(deps: TurnDeps, ending: Ending) -> str | None:
+    if isinstance(ending, Finish):
+        return None if FLAGS[ending.reason].completed else _reason_text(ending.reason, None, deps)
+    return ending.error or _reason_text(ending.reason, None, deps)
+
+
+def _reason_text(reason: TurnExitReason, error: str | None, deps: TurnDeps) -> str:
+    return explain(reason, error, deps.limits.max_iterations)
+
+
+def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> ConversationResult:
+    """Every key, on every way out."""
+    flags = FLAGS[ending.reason]
+    text = final_text(turn, deps, ending)
+    usage = turn.usage or Usage()
+    transcript = tuple(turn.conversation.messages)
+    journal = turn.conversation.journal
+    return ConversationResult(
+        final_response=text,
+        messages=to_dicts(transcript),
+        transcript=transcript,
+        completed=flags.completed,
+        api_calls=turn.api_calls,
+        partial=flags.partial or (flags.failed and bool(text) and ending.reason != "refused"),
+        interrupted=flags.interrupted,
+        failed=flags.failed,
+        error=_error_text(deps, ending),
+        turn_exit_reason=ending.reason,
+        session_id=turn.session_id,
+        task_id=turn.task_id,
+        turn_id=turn.turn_id,
+        model=deps.settings.model,
+        provider=deps.provider.name,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=usage.cost_usd,
+        error_kind=turn.error_kind,
+        tools=[tool_definition(tool) for tool in turn.snapshot.tools],
+        saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
+        cleanup_errors=[*turn.cleanup_errors, *turn.events.failures.values()],
+    )
+
+
+def failed_trajectory(ending: Ending) -> bool:
+    """Whether a turn belongs among the failed trajectories."""
+    return not FLAGS[ending.reason].completed
+
+
+def trajectory_row(turn: TurnState, deps: TurnDeps, ending: Ending) -> dict[str, object]:
+    """One line of a trajectory file."""
+    return {
+        "conversations": to_trajectory(tuple(turn.conversation.messages), turn.snapshot.tools),
+        "timestamp": datetime.fromtimestamp(deps.clock.time(), UTC).isoformat(),
+        "model": deps.settings.model,
+        "completed": FLAGS[ending.reason].completed,
+    }

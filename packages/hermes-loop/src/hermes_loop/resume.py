@@ -1,0 +1,85 @@
+"""Fitting a given or stored history to what is stored already. Pure, apart from the one repair at its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from hermes_messages import AssistantMessage, LeaseLostError, Message, StoreError, ToolMessage
+from hermes_messages.openai_shape import to_dicts
+from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage
+
+__all__ = ["OpenRound", "close_open_rounds", "find_open_rounds", "unsaved_tail"]
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_RESULT: Final = (
+    "Unknown: the process ended before the result of this call was recorded. "
+    "It may have run, wholly or in part. Check before you run it again."
+)
+
+
+class OpenRound(Struct, frozen=True):
+    """A stored round some of whose results never came."""
+
+    uid: str
+    message: AssistantMessage
+    missing: tuple[int, ...]
+
+
+def find_open_rounds(stored: Sequence[StoredMessage]) -> list[OpenRound]:
+    """The stored rounds with missing results, in order."""
+    found: list[OpenRound] = []
+    for index, row in enumerate(stored):
+        message = row.message
+        if not isinstance(message, AssistantMessage) or not message.tool_calls:
+            continue
+        answered: set[str] = set()
+        for later in stored[index + 1 :]:
+            if not isinstance(later.message, ToolMessage):
+                break
+            answered.add(later.message.tool_call_id)
+        missing = tuple(i for i, call in enumerate(message.tool_calls) if call.id not in answered)
+        if missing:
+            found.append(OpenRound(row.uid, message, missing))
+    return found
+
+
+def unsaved_tail(stored: Sequence[Message], given: Sequence[Message]) -> Sequence[Message]:
+    """The messages of `given` that have to be written although `stored` is there.
+
+    What both begin with is there already. So is a window: a host that hands over only the newest part of
+    what is stored owes nothing.
+    """
+    old = [to_dicts([message]) for message in stored]
+    new = [to_dicts([message]) for message in given]
+    if len(new) <= len(old) and old[len(old) - len(new) :] == new:
+        return ()
+    common = 0
+    while common < min(len(old), len(new)) and old[common] == new[common]:
+        common += 1
+    return given[common:]
+
+
+async def close_open_rounds(
+    store: SessionStore, session_id: str, rounds: Sequence[OpenRound], lease: LeaseToken | None
+) -> None:
+    """Put an explicit "unknown" result into every empty place, in the store, once. No call runs again."""
+    for round_ in rounds:
+        try:
+            stored = await store.begin_tool_round(session_id, round_.uid, round_.message, lease=lease)
+        except LeaseLostError:
+            raise
+        except StoreError as error:
+            # Stored by someone else in another way: it has no places to fill. It is repaired in memory.
+            logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
+            continue
+        for position in round_.missing:
+            call = round_.message.tool_calls[position]
+            result = ToolMessage(
+                tool_call_id=call.id, content=UNKNOWN_RESULT, name=call.name, status="unknown"
+            )
+            await store.set_tool_result(stored, position, result, lease=lease)

@@ -1,0 +1,136 @@
+"""Finish short work although the host cancels us meanwhile.
+
+`anyio.CancelScope(shield=True)` holds off anyio scopes but no `task.cancel()`; so the work runs in a task of
+its own, and the waiter remembers a cancellation and raises it afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Final, TypeVar
+
+import anyio
+from msgspec import Struct
+
+__all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """How long work may take, in seconds: `limit_s` in all, `after_cancel_s` once a cancellation came,
+    and `grace_s` to react to being cancelled itself before it is abandoned."""
+
+    limit_s: float = 30.0
+    after_cancel_s: float = 5.0
+    grace_s: float = 1.0
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+
+_abandoned: set[asyncio.Task[object]] = set()
+_runs: set[asyncio.Task[object]] = set()
+
+
+def abandoned_tasks() -> int:
+    """How many tasks ignored their cancellation and are still running; they are kept alive until done."""
+    return len(_abandoned)
+
+
+class _Waiter:
+    """Waits for one task at a time, remembers cancellations, keeps to the deadline."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._clock = asyncio.get_running_loop().time
+        self._bounds = bounds
+        self._deadline = self._clock() + bounds.limit_s
+        self.cancelled: asyncio.CancelledError | None = None
+
+    async def wait(self, task: asyncio.Task[T]) -> bool:
+        """Wait until `task` is done or the deadline is past; whether it is done."""
+        while not task.done():
+            left = self._deadline - self._clock()
+            if left <= 0:
+                return False
+            await self._wait_once(task, left)
+        return True
+
+    async def stop(self, task: asyncio.Task[T]) -> bool:
+        """Cancel `task` once and wait one grace for it; whether it is done."""
+        task.cancel()
+        end = self._clock() + self._bounds.grace_s
+        while not task.done():
+            left = end - self._clock()
+            if left <= 0:
+                return False
+            await self._wait_once(task, left)
+        return True
+
+    async def _wait_once(self, task: asyncio.Task[T], seconds: float) -> None:
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError as error:
+            if self.cancelled is None:
+                self._deadline = min(self._deadline, self._clock() + self._bounds.after_cancel_s)
+            self.cancelled = error
+
+
+async def finish_despite_cancel(
+    work: Callable[[], Coroutine[object, object, T]], bounds: Bounds = DEFAULT_BOUNDS
+) -> T:
+    """Run `work()` to its end within `bounds`, whoever cancels us meanwhile; its value.
+
+    `work` must be idempotent: when its task is cancelled by others before the deadline (the shutdown of the
+    event loop cancels every task), it is run once more. Work that ignores its own cancellation past the
+    deadline is abandoned with a warning and kept referenced until it ends.
+
+    Raises CancelledError after the work if a cancellation came, TimeoutError past the deadline, and
+    whatever the work raises.
+    """
+    with anyio.CancelScope(shield=True):
+        waiter = _Waiter(bounds)
+        task = _start(work)
+        in_time = await waiter.wait(task)
+        if in_time and task.cancelled():
+            task = _start(work)
+            in_time = await waiter.wait(task)
+        if not in_time and not await waiter.stop(task):
+            _abandon(task)
+    failure = _failure_of(task, in_time=in_time)
+    if waiter.cancelled is not None:
+        raise waiter.cancelled from failure
+    if failure is not None:
+        raise failure
+    return task.result()
+
+
+def _start(work: Callable[[], Coroutine[object, object, T]]) -> asyncio.Task[T]:
+    task = asyncio.create_task(work())
+    _runs.add(task)
+    task.add_done_callback(_runs.discard)
+    return task
+
+
+def _abandon(task: asyncio.Task[T]) -> None:
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+    logger.warning("work that must be short ignored its cancellation and was abandoned: %r", task.get_coro())
+
+
+def _forget(task: asyncio.Task[T]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled() and task.exception() is not None:
+        logger.warning("abandoned work failed in the end: %r", task.exception())
+
+
+def _failure_of(task: asyncio.Task[T], *, in_time: bool) -> BaseException | None:
+    if not in_time:
+        if task.done() and not task.cancelled():
+            task.exception()  # looked at, so that asyncio does not report it as never retrieved
+        return TimeoutError("the work did not finish within its time limit")
+    if task.cancelled():
+        return asyncio.CancelledError()
+    return task.exception()

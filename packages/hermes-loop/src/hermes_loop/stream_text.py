@@ -1,0 +1,62 @@
+"""The text that a plain stream callback gets when an attempt fails after some of it was shown. Pure.
+
+A callback that can only append can not take text back. So a new attempt is held until it has passed what
+was shown, if it begins the same; otherwise a newline and the new attempt whole are shown.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ShownText"]
+
+
+class ShownText:
+    """What was shown of one model call, over all of its attempts."""
+
+    __slots__ = ("_attempt", "_holding", "_shown")
+
+    def __init__(self) -> None:
+        self._shown = ""
+        self._attempt = ""
+        self._holding = False
+
+    @property
+    def anything(self) -> bool:
+        """Whether any text was shown."""
+        return bool(self._shown)
+
+    def begin_attempt(self) -> None:
+        """A new attempt starts from nothing."""
+        self._attempt = ""
+        self._holding = bool(self._shown)
+
+    def reset(self) -> None:
+        """The host threw away what was shown."""
+        self._shown = self._attempt = ""
+        self._holding = False
+
+    def feed(self, text: str) -> str:
+        """More text of this attempt; what to show of it now."""
+        self._attempt += text
+        if not self._holding:
+            self._shown += text
+            return text
+        if len(self._attempt) <= len(self._shown):
+            return "" if self._shown.startswith(self._attempt) else self._show_whole()
+        if self._attempt.startswith(self._shown):
+            more = self._attempt[len(self._shown) :]
+            self._shown = self._attempt
+            self._holding = False
+            return more
+        return self._show_whole()
+
+    def finish(self) -> str:
+        """The attempt succeeded; what is left to show of it."""
+        if self._holding and self._attempt and self._attempt != self._shown:
+            return self._show_whole()
+        self._holding = False
+        return ""
+
+    def _show_whole(self) -> str:
+        self._holding = False
+        self._shown = self._attempt
+        return "\n" + self._attempt

@@ -1,0 +1,37 @@
+"""Trajectory files: one JSON object per line, each line written whole. The only file access of this wheel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import aiofiles
+import aiofiles.os
+import msgspec
+
+__all__ = ["FAILED_FILE", "SAMPLES_FILE", "append_row"]
+
+SAMPLES_FILE: Final = "trajectory_samples.jsonl"
+FAILED_FILE: Final = "failed_trajectories.jsonl"
+
+
+async def append_row(
+    directory: str,
+    row: Mapping[str, object],
+    *,
+    failed: bool,
+    about_to_write: Callable[[], None] = lambda: None,
+) -> None:
+    """Append `row` to the file of finished or of failed trajectories in `directory`, which is made if needed.
+
+    `about_to_write` is called right before the line goes out. Raises `OSError`.
+    """
+    line = msgspec.json.encode(row) + b"\n"
+    await aiofiles.os.makedirs(directory, exist_ok=True)
+    path = os.path.join(directory, FAILED_FILE if failed else SAMPLES_FILE)  # noqa: PTH118 - names only
+    async with aiofiles.open(path, "ab", buffering=0) as file:
+        about_to_write()
+        written = await file.write(line)
+        while written < len(line):
+            written += await file.write(line[written:])

@@ -1,0 +1,113 @@
+"""One turn, on one screen: the phases in order, and what is done about each verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import assert_never
+
+from hermes_loop.events import StepEnded, TurnStarted
+from hermes_loop.phases.begin import begin_iteration
+from hermes_loop.phases.call import obtain_response
+from hermes_loop.phases.finalize import finalize_turn
+from hermes_loop.phases.normalize import normalise_response
+from hermes_loop.phases.prepare import prepare_iteration
+from hermes_loop.phases.text_response import finish_text_response, handle_discarded_response
+from hermes_loop.phases.tool_round import run_tool_round
+from hermes_loop.phases.turn_context import build_turn_context
+from hermes_loop.turn_log import log_phase
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import (
+    Answer,
+    Completed,
+    Continue,
+    Discard,
+    Ending,
+    Finish,
+    Proceed,
+    RunTools,
+    Stop,
+    Suspend,
+    TextVerdict,
+    ToolRoundVerdict,
+)
+from hermes_messages import HermesError
+from hermes_messages.protocols import ConversationResult
+
+__all__ = ["run_turn"]
+
+logger = logging.getLogger(__name__)
+
+
+async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
+    """The whole turn. Every way out goes through `finalize_turn`; a cancellation is raised after it."""
+    try:
+        ending = await _run_phases(turn, deps)
+    except asyncio.CancelledError:
+        await finalize_turn(turn, deps, Stop("cancelled"))
+        raise
+    except Exception as error:
+        logger.exception("turn %s of session %s failed", turn.turn_id, turn.session_id)
+        text = str(error) if isinstance(error, HermesError) else f"{type(error).__name__}: {error}"
+        ending = Stop("internal_error", text)
+    return await finalize_turn(turn, deps, ending)
+
+
+async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
+    await turn.events.emit(TurnStarted(turn.session_id, turn.task_id, turn.turn_id))
+    context = await build_turn_context(turn, deps)
+    log_phase(turn, "build_turn_context", context)
+    if isinstance(context, Stop):
+        return context
+    while True:
+        begin = await begin_iteration(turn, deps)
+        log_phase(turn, "begin_iteration", begin)
+        if not isinstance(begin, Proceed):
+            return begin
+        prepared = await prepare_iteration(turn, deps)
+        log_phase(turn, "prepare_iteration", prepared)
+        if isinstance(prepared, Stop):
+            return prepared
+        called = await obtain_response(turn, deps)
+        if isinstance(called, Stop):
+            return _in_summary(turn, called)
+        verdict = await _use_response(turn, deps, called)
+        await turn.events.emit(StepEnded(turn.api_calls, turn.step_usage))
+        match verdict:
+            case Continue():
+                continue
+            case Finish() | Stop():
+                return verdict
+            case Suspend(pending=pending):
+                names = ", ".join(waiting.call.name for waiting in pending)
+                return Stop("unsupported", f"approvals that outlive a turn are not available yet: {names}")
+            case unreachable:
+                assert_never(unreachable)
+
+
+async def _use_response(
+    turn: TurnState, deps: TurnDeps, completed: Completed
+) -> ToolRoundVerdict | TextVerdict:
+    response = normalise_response(completed.response, summary_call=turn.summary_call)
+    log_phase(turn, "normalise_response", response)
+    verdict: ToolRoundVerdict | TextVerdict
+    match response:
+        case RunTools(message=message):
+            verdict = await run_tool_round(turn, deps, message)
+            log_phase(turn, "run_tool_round", verdict)
+        case Answer():
+            verdict = await finish_text_response(turn, deps, response)
+            log_phase(turn, "finish_text_response", verdict)
+        case Discard():
+            verdict = await handle_discarded_response(turn, deps, response)
+            log_phase(turn, "handle_discarded_response", verdict)
+        case unreachable:
+            assert_never(unreachable)
+    return verdict
+
+
+def _in_summary(turn: TurnState, stop: Stop) -> Stop:
+    """A summary call that fails changes nothing about why the turn ended."""
+    if turn.summary_call and stop.reason not in {"interrupted", "lease_lost"}:
+        return Stop("max_iterations", stop.error)
+    return stop

@@ -1,0 +1,35 @@
+"""The log lines of a turn: each carries session, turn, number of model calls, phase and verdict."""
+
+from __future__ import annotations
+
+import logging
+
+from hermes_loop.turn_state import TurnState
+
+__all__ = ["log_phase"]
+
+logger = logging.getLogger("hermes_loop.turn")
+
+
+def log_phase(turn: TurnState, phase: str, verdict: object, level: int = logging.DEBUG) -> None:
+    """One line: the phase and what it answered. Message texts are never logged."""
+    if not logger.isEnabledFor(level):
+        return
+    name = verdict if isinstance(verdict, str) else type(verdict).__name__
+    fields = {
+        "session": turn.session_id,
+        "turn": turn.turn_id,
+        "api_call_count": turn.api_calls,
+        "phase": phase,
+        "verdict": name,
+    }
+    logger.log(
+        level,
+        "session=%s turn=%s api_call_count=%d phase=%s verdict=%s",
+        turn.session_id,
+        turn.turn_id,
+        turn.api_calls,
+        phase,
+        name,
+        extra=fields,
+    )

@@ -1,0 +1,126 @@
+"""Every mutable local of one turn, and what a turn is given to work with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Raw
+
+from hermes_loop.admission import Lease
+from hermes_loop.budget import IterationBudget
+from hermes_loop.clock import Clock
+from hermes_loop.conversation import Conversation
+from hermes_loop.events import Callbacks, TurnEvents
+from hermes_loop.interrupts import InterruptFlag
+from hermes_loop.recovery_policy import RecoveryPolicy
+from hermes_loop.shielding import Bounds
+from hermes_loop.steering import Steering
+from hermes_messages import ErrorKind, ReasoningEffort, ToolSpec, Usage, UserMessage
+from hermes_messages.messages import Message
+from hermes_messages.protocols import Provider, SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
+
+__all__ = ["ModelSettings", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What every request of an agent carries."""
+
+    model: str
+    max_tokens: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    extra_body: Raw | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """How often a turn tries again. All loops of a turn end by these."""
+
+    max_iterations: int = 90
+    empty_responses: int = 2
+    rechecks: int = 3
+    failing_rounds: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDeps:
+    """What an agent hands to each of its turns; nothing in it belongs to one turn."""
+
+    provider: Provider
+    executor: ToolExecutor
+    store: SessionStore | None
+    callbacks: Callbacks
+    steering: Steering
+    settings: ModelSettings
+    session_info: SessionInfo
+    cwd: str
+    system_prompt: str | None = None
+    identity: str | None = None
+    ephemeral_system_prompt: str | None = None
+    prefill: tuple[Message, ...] = ()
+    trajectory_dir: str | None = None
+    limits: TurnLimits = field(default_factory=TurnLimits)
+    policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
+    bounds: Bounds = field(default_factory=Bounds)
+    clock: Clock
+    rng: random.Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What the host asked for with this turn."""
+
+    user_message: UserMessage
+    system_message: str | None = None
+    history: Sequence[Message] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TurnState:
+    """One turn. Made new for every turn; nothing of it outlives the turn."""
+
+    session_id: str
+    task_id: str
+    turn_id: str
+    request: TurnRequest
+    conversation: Conversation
+    lease: Lease
+    interrupt: InterruptFlag
+    events: TurnEvents
+    budget: IterationBudget
+    system_message: str | None = None
+    snapshot: ToolSnapshot = field(default_factory=ToolSnapshot)
+    api_calls: int = 0
+    attempts: int = 0
+    rechecks: int = 0
+    summary_call: bool = False
+    empty_responses: int = 0
+    failing_rounds: int = 0
+    last_failing_round: tuple[tuple[str, str], ...] = ()
+    unknown_tool_rounds: int = 0
+    tools_started: bool = False
+    attempt_text: str = ""
+    error_kind: ErrorKind | None = None
+    best_answer: str | None = None
+    last_input_tokens: int | None = None
+    usage: Usage | None = None
+    step_usage: Usage | None = None
+    context_built: bool = False
+    counted: bool = False
+    trajectory_saved: bool = False
+    cleanup_errors: list[str] = field(default_factory=list)
+    uids: int = 0
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools that the model may call now: none in the summary call."""
+        return () if self.summary_call else self.snapshot.tools
+
+    def next_uid(self) -> str:
+        """The identity of the next message of this turn."""
+        self.uids += 1
+        return f"{self.turn_id}-{self.uids}"

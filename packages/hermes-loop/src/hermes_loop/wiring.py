@@ -1,0 +1,144 @@
+"""The provider, executor and store of one agent: made from names, opened once, closed if they are its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+
+from hermes_loop.discovery import make_executor, make_provider, make_store
+from hermes_loop.no_tools import NoTools
+from hermes_loop.options import AgentOptions
+from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
+from hermes_messages import ConfigurationError
+from hermes_messages.protocols import ExecutorOptions, Provider, ProviderOptions, SessionStore, ToolExecutor
+
+__all__ = ["Wiring"]
+
+logger = logging.getLogger(__name__)
+
+
+class Wiring:
+    """What an agent runs on. Objects of the host's are opened, which does nothing twice, and never closed."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        self._options = options
+        self._provider: Provider | None = None
+        self._executor: ToolExecutor | None = None
+        self._store: SessionStore | None = None
+        self._model: str | None = None
+        self._owned: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+
+    @property
+    def cwd(self) -> str:
+        """Where tools start."""
+        return self._options.cwd if self._options.cwd is not None else os.getcwd()  # noqa: PTH109 - a string
+
+    @property
+    def provider(self) -> Provider:
+        """The provider, once open."""
+        assert self._provider is not None
+        return self._provider
+
+    @property
+    def executor(self) -> ToolExecutor:
+        """The executor, once open."""
+        assert self._executor is not None
+        return self._executor
+
+    @property
+    def store(self) -> SessionStore | None:
+        """The store, if there is one."""
+        return self._store
+
+    @property
+    def model(self) -> str:
+        """The model that is asked, once open."""
+        assert self._model is not None
+        return self._model
+
+    async def open(self) -> None:
+        """Make what is named, then open it. After a failure or a cancellation nothing is left open."""
+        try:
+            self._make()
+            await self.provider.open()
+            await self.executor.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def reopen(self) -> None:
+        """Open again what an event loop that is gone had opened."""
+        await self.provider.open()
+        await self.executor.open()
+
+    async def close(self) -> list[str]:
+        """Close what is owned, each on its own, whoever cancels meanwhile; what went wrong. Idempotent."""
+        owned, self._owned = self._owned, []
+        self._provider = self._executor = self._store = self._model = None
+        errors: list[str] = []
+        if owned:
+            try:
+                await finish_despite_cancel(lambda: _close_all(owned, errors), DEFAULT_BOUNDS)
+            except TimeoutError:
+                errors.append("closing took too long and was given up")
+        for error in errors:
+            logger.warning("closing the agent: %s", error)
+        return errors
+
+    def _make(self) -> None:
+        options = self._options
+        if options.provider is None or isinstance(options.provider, str):
+            self._provider = make_provider(
+                options.provider,
+                ProviderOptions(
+                    base_url=options.base_url,
+                    api_key=options.api_key,
+                    model=options.model,
+                    settings=options.provider_settings,
+                ),
+            )
+            self._own("the provider", self._provider.close)
+        else:
+            self._provider = options.provider
+        self._model = options.model or self._provider.default_model
+        if self._model is None:
+            raise ConfigurationError(f"provider {self._provider.name!r} has no default model; give model=")
+        self._executor = self._make_executor()
+        if isinstance(options.session_db, str):
+            self._store = make_store(options.session_db)
+            self._own("the session store", self._store.close)
+        else:
+            self._store = options.session_db
+
+    def _make_executor(self) -> ToolExecutor:
+        options = self._options
+        if options.tools is not None and not isinstance(options.tools, tuple):
+            return options.tools
+        if not options.tools and not options.enabled_toolsets:
+            return NoTools()
+        executor = make_executor(
+            options.enabled_toolsets,
+            ExecutorOptions(
+                cwd=self.cwd,
+                disabled_toolsets=options.disabled_toolsets,
+                own_tools=options.tools or (),
+                settings=options.tool_settings,
+            ),
+        )
+        self._own("the tool executor", executor.close)
+        return executor
+
+    def _own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
+        self._owned.insert(0, (name, close))
+
+
+async def _close_all(owned: list[tuple[str, Callable[[], Awaitable[None]]]], errors: list[str]) -> None:
+    """Idempotent: what was closed is taken off the list."""
+    while owned:
+        name, close = owned[0]
+        try:
+            await close()
+        except Exception as error:  # noqa: BLE001 - one that fails must not keep the others open; it is logged
+            errors.append(f"{name}: {type(error).__name__}: {error}")
+        owned.pop(0)
