@@ -26,6 +26,7 @@ import msgspec
 
 from hermes_messages import JsonObject, ToolDeclarationError, ToolSpec
 from hermes_messages.protocols import Scheduling, Tool, ToolCallContext
+from hermes_tools.arguments import check_names
 from hermes_tools.context import CallContext
 from hermes_tools.docstrings import read_docstring
 from hermes_tools.errors import ArgumentsMismatchError
@@ -57,6 +58,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
         """Call the function. Raises `ArgumentsMismatchError` with the path of a value that does not fit;
         whatever the function raises passes through. A result that is no text is given as JSON."""
+        check_names(arguments, self.arguments_type.__struct_fields__)
         try:
             fitted = msgspec.convert(arguments, self.arguments_type)
         except msgspec.ValidationError as error:

@@ -73,8 +73,7 @@ class _Page:
         *ended, rest = text.split("\n")
         for piece in ended:
             self._extend(piece)
-            self._close_line()
-            if self.full:
+            if not self._close_line():
                 return
         self._extend(rest)
 
@@ -88,12 +87,12 @@ class _Page:
             self._open.append(piece[: MAX_LINE_CHARS - self._open_chars])
         self._open_chars += len(piece)
 
-    def _close_line(self) -> None:
+    def _close_line(self) -> bool:
         number = self._passed + 1
         if number >= self._offset:
             if len(self._lines) == self._limit or self._chars > MAX_PAGE_CHARS:
                 self.full = True
-                return
+                return False
             line = "".join(self._open).removesuffix("\r")
             if self._open_chars > MAX_LINE_CHARS:
                 line += f" [line cut: {self._open_chars} characters]"
@@ -102,6 +101,7 @@ class _Page:
         self._passed = number
         self._open.clear()
         self._open_chars = 0
+        return True
 
     def text(self, path: str) -> str:
         if self._ended and not self._passed:

@@ -1,0 +1,30 @@
+"""What the entry point `default` of the group `hermes.executors` names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hermes_messages.protocols import ExecutorFactory, ExecutorOptions, ToolExecutor
+
+__all__ = ["build_executor"]
+
+
+def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExecutor:
+    """An executor of the named toolsets, less `options.disabled_toolsets`, and of `options.own_tools`.
+
+    Settings are those of `hermes_tools.settings.ExecutorSettings`. Raises `UnknownNameError` for a toolset or
+    setting that does not exist, `ToolDeclarationError` for an own tool that can not be run, and
+    `ConfigurationError` for two tools of one name.
+    """
+    from hermes_tools.executor import Executor
+    from hermes_tools.settings import ExecutorSettings
+    from hermes_tools.toolsets import load_toolsets
+
+    settings = ExecutorSettings.from_mapping(options.settings)
+    loaded = load_toolsets(toolsets, options.disabled_toolsets)
+    return Executor(loaded, options.own_tools, settings=settings)
+
+
+if TYPE_CHECKING:
+    _fits: ExecutorFactory = build_executor

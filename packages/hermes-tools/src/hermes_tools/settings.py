@@ -1,0 +1,51 @@
+"""The executor's own options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
+
+__all__ = ["ExecutorSettings"]
+
+
+class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How rounds are run. Sizes are in characters, times in seconds.
+
+    `parallel_limit`: calls that run at once. `result_limit`, `round_limit`: what the model is shown of one
+    result and of all results of a round. `timeout_s`: for tools that set none themselves; None: no limit.
+    `stop_limit_s`: how long a tool that is stopped may take to end before it is left behind with a warning.
+    `repeat_limit`: after how many failures in a row the same call is refused; 0 never refuses.
+    `extra_roots`: directories outside the working directory that file tools may use as well.
+    """
+
+    parallel_limit: int = 8
+    result_limit: int = 30_000
+    round_limit: int = 120_000
+    timeout_s: float | None = None
+    stop_limit_s: float = 4.0
+    repeat_limit: int = 3
+    extra_roots: tuple[str, ...] = ()
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, JsonValue]) -> ExecutorSettings:
+        """Read settings by name. Raises `UnknownNameError`, `ConfigurationError`."""
+        for name in given:
+            if name not in cls.__struct_fields__:
+                raise UnknownNameError("executor setting", name, cls.__struct_fields__)
+        try:
+            settings = msgspec.convert(dict(given), cls)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"executor settings: {error}") from None
+        return settings.checked()
+
+    def checked(self) -> ExecutorSettings:
+        """These settings. Raises `ConfigurationError` for numbers that can not work."""
+        for name in ("parallel_limit", "result_limit", "round_limit", "stop_limit_s"):
+            if msgspec.structs.asdict(self)[name] <= 0:
+                raise ConfigurationError(f"executor setting {name} must be above 0")
+        if self.repeat_limit < 0 or (self.timeout_s is not None and self.timeout_s <= 0):
+            raise ConfigurationError("executor settings: repeat_limit from 0, timeout_s above 0 (or None)")
+        return self

@@ -1,0 +1,348 @@
+"""One round of tool calls: each gets exactly one result, whatever happens.
+
+Every call is a task of its own, so that a tool's timeout, its interrupt and its own cancellation touch no
+other. The tasks are owned by `ToolRound.run`, which ends only when all of them have; a tool that does not
+stop when it is told to is left behind with a warning, and its task kept in `Dispatch.abandoned`.
+
+    phase of a call   what its task does               an interrupt or timeout    the end of the round
+    waiting           nothing yet                      it will not start          it will not start
+    tool              runs the tool (or its path)      cancels it                 cancels it
+    storing           awaits `on_result`               lets it finish             lets it finish, bounded
+    telling           awaits the host's callback       lets it finish             cancels it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from hermes_messages import ArgumentsError, HermesError, ToolCall, ToolMessage, parse_arguments_tolerantly
+from hermes_messages.protocols import RoundContext, RoundOutcome
+from hermes_tools import failures
+from hermes_tools.arguments import fit_arguments
+from hermes_tools.context import CallContext
+from hermes_tools.errors import ArgumentsMismatchError, ToolFailure
+from hermes_tools.middleware import (
+    Invocation,
+    Middleware,
+    Outcome,
+    OutputLimits,
+    Redaction,
+    RepeatGuard,
+    call_host,
+    compose,
+)
+from hermes_tools.output_limits import RoundBudget
+from hermes_tools.registry import RegisteredTool, ToolRegistry
+from hermes_tools.scheduling import plan_groups
+from hermes_tools.settings import ExecutorSettings
+from hermes_tools.shielding import finish_despite_cancel
+
+__all__ = ["Dispatch", "ToolRound"]
+
+logger = logging.getLogger(__name__)
+
+Phase = Literal["waiting", "tool", "storing", "telling"]
+StopReason = Literal["interrupted", "timed_out", "round stopped"]
+
+
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rounds of one executor have in common."""
+
+    registry: ToolRegistry
+    path: tuple[Middleware, ...]
+    limits: OutputLimits
+    redaction: Redaction
+    guard: RepeatGuard | None
+    settings: ExecutorSettings
+    make_context: Callable[[ToolCall, RoundContext], CallContext]
+    abandoned: set[asyncio.Task[None]]
+
+
+class _Call:
+    """Where one call stands. `phase` says what its task is doing, `stop` why it was told to end."""
+
+    def __init__(self, position: int, call: ToolCall, entry: RegisteredTool | None) -> None:
+        self.position = position
+        self.call = call
+        self.entry = entry
+        self.phase: Phase = "waiting"
+        self.stop: StopReason | None = None
+        self.abandoned = False
+        self.task: asyncio.Task[None] | None = None
+        self.invocation: Invocation | None = None
+        self.begun = False
+        self.own_outcome: Outcome | None = None
+        self.timers: list[asyncio.TimerHandle] = []
+
+    def time_limit(self, default: float | None) -> float | None:
+        own = self.entry.timeout_s if self.entry is not None else None
+        return default if own is None else own
+
+    def cancel_timers(self) -> None:
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()
+
+
+class ToolRound:
+    """Runs `calls` once."""
+
+    def __init__(self, calls: Sequence[ToolCall], context: RoundContext, dispatch: Dispatch) -> None:
+        self._context = context
+        self._dispatch = dispatch
+        self._settings = dispatch.settings
+        self._calls = [
+            _Call(position, call, dispatch.registry.find(call.name)) for position, call in enumerate(calls)
+        ]
+        self._results: list[ToolMessage | None] = [None] * len(calls)
+        self._budget = RoundBudget(self._settings.round_limit, len(calls), OutputLimits.FLOOR)
+        self._handler = compose(dispatch.path, self._run_tool)
+        self._running: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._interrupted = context.interrupt.requested
+        self._stopped = False
+        self._failure: BaseException | None = None
+
+    async def run(self) -> RoundOutcome:
+        """See `ToolExecutor.execute`."""
+        # A call without a tool does nothing that could be out of order.
+        classes = [call.entry.tool.scheduling if call.entry else "parallel" for call in self._calls]
+        watcher = asyncio.create_task(self._watch_interrupt())
+        try:
+            for group in plan_groups(classes):
+                await self._run_group(deque(self._calls[position] for position in group))
+        except BaseException:
+            self._stop_all()
+            raise
+        finally:
+            watcher.cancel()
+            # Twice the limit: once for the tools, once for results that are being stored.
+            await finish_despite_cancel(lambda: self._join(watcher), 2 * self._settings.stop_limit_s + 1)
+        return RoundOutcome(results=tuple(self._results))
+
+    async def _run_group(self, waiting: deque[_Call]) -> None:
+        while waiting or self._running:
+            while waiting and len(self._running) < self._settings.parallel_limit:
+                call = waiting.popleft()
+                call.task = self._own(self._run_call(call))
+            await self._changed.wait()
+            self._changed.clear()
+            if self._failure is not None:
+                raise self._failure
+
+    # -- one call -----------------------------------------------------------------------------------------
+
+    async def _run_call(self, call: _Call) -> None:
+        if self._stopped:
+            return
+        outcome = await self._outcome_of(call)
+        if not self._is_over(call):
+            await self._settle(call, outcome)
+
+    def _is_over(self, call: _Call) -> bool:
+        """Whether nobody waits for the result of `call` any more."""
+        return self._stopped or call.abandoned
+
+    async def _outcome_of(self, call: _Call) -> Outcome:
+        if self._interrupted:
+            return failures.not_started()
+        prepared = self._prepare(call)
+        if isinstance(prepared, Outcome):
+            return prepared
+        call.invocation = prepared
+        call.phase = "tool"
+        limit_s = call.time_limit(self._settings.timeout_s)
+        if limit_s is not None:
+            loop = asyncio.get_running_loop()
+            call.timers.append(loop.call_later(limit_s, self._stop, call, "timed_out"))
+        try:
+            return await self._handler(prepared)
+        except asyncio.CancelledError:
+            outcome = await self._outcome_of_cancelled(call)
+        except Exception as error:  # a station of the path failed: the call still needs its result
+            logger.exception("the path to tool %s failed", call.call.name)
+            outcome = Outcome(f"Error: {failures.describe(error)}", "error")
+        finally:
+            if not call.abandoned:
+                call.phase = "storing"
+                call.cancel_timers()
+        return await self._dispatch.limits.cut(prepared, self._dispatch.redaction.redact(outcome))
+
+    def _prepare(self, call: _Call) -> Invocation | Outcome:
+        """What is to be run, or why it can not be."""
+        entry, guard = call.entry, self._dispatch.guard
+        if entry is not None:
+            try:
+                parsed = parse_arguments_tolerantly(call.call.arguments).arguments
+                fitted = fit_arguments(parsed, entry.schema)
+            except (ArgumentsError, ArgumentsMismatchError) as error:
+                refused = Outcome(f"Error: {call.call.name} was not run: {error}", "error")
+            else:
+                context = self._dispatch.make_context(call.call, self._context)
+                return Invocation(
+                    call.position, call.call, entry.tool, fitted, context, self._budget, entry.output_limit
+                )
+        else:
+            registry = self._dispatch.registry
+            refused = failures.unknown_tool(call.call.name, registry.near(call.call.name), registry.names)
+        self._budget.take(len(refused.text))
+        if guard is None:
+            return refused
+        repeated = guard.refusal(call.call)
+        guard.note(call.call, refused)
+        return repeated or refused
+
+    async def _run_tool(self, invocation: Invocation) -> Outcome:
+        """The end of the path: the tool itself. Every way in which it may end becomes an outcome."""
+        call = self._calls[invocation.position]
+        call.begun = True
+        try:
+            text = await invocation.tool.run(invocation.arguments, invocation.context)
+            outcome = self._outcome_of_text(call, text)
+        except asyncio.CancelledError:
+            outcome = await self._outcome_of_cancelled(call)
+        except ToolFailure as failure:
+            outcome = self._despite_stop(call, Outcome(failure.text, failure.status))
+        except (Exception, BaseExceptionGroup, SystemExit) as error:
+            if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
+                raise
+            outcome = self._despite_stop(call, Outcome(f"Error: {failures.describe(error)}", "error"))
+        call.own_outcome = outcome
+        return outcome
+
+    def _outcome_of_text(self, call: _Call, text: object) -> Outcome:
+        if isinstance(text, str):
+            return self._despite_stop(call, Outcome(text))
+        return Outcome(f"Error: the tool returned {type(text).__name__}, which is no text", "error")
+
+    def _despite_stop(self, call: _Call, outcome: Outcome) -> Outcome:
+        """The outcome of a tool that was told to stop, took the cancellation for itself and ended."""
+        if call.stop is None or call.task is None:
+            return outcome
+        call.task.uncancel()
+        return self._stopped_outcome(call, outcome.text)
+
+    async def _outcome_of_cancelled(self, call: _Call) -> Outcome:
+        """Tell who cancelled: this round or the tool itself. Raises CancelledError when the round is over."""
+        assert call.task is not None
+        if call.stop is None and not self._stopped:
+            while call.task.cancelling():
+                call.task.uncancel()
+            # Whoever cancels all tasks of the loop at once cancels the round too: let it find out first.
+            await asyncio.sleep(0)
+        if self._stopped or call.stop == "round stopped":
+            raise asyncio.CancelledError
+        if call.own_outcome is not None:
+            call.task.uncancel()
+            return call.own_outcome
+        if call.stop is None:
+            return Outcome("Error: the tool was cancelled from inside.", "error")
+        call.task.uncancel()
+        invocation = call.invocation
+        return self._stopped_outcome(call, invocation.context.partial_output() if invocation else "")
+
+    def _stopped_outcome(self, call: _Call, so_far: str) -> Outcome:
+        if call.stop == "timed_out":
+            return failures.timed_out(call.time_limit(self._settings.timeout_s) or 0, so_far)
+        return failures.interrupted(so_far) if call.begun else failures.not_started()
+
+    async def _settle(self, call: _Call, outcome: Outcome) -> None:
+        """Hand the result on: first to where it becomes durable, then to the host."""
+        message = ToolMessage(call.call.id, outcome.text, name=call.call.name, status=outcome.status)
+        self._results[call.position] = message
+        call.phase = "storing"
+        await self._context.on_result(call.position, message)
+        callback = self._context.tool_complete
+        if callback is not None:
+            call.phase = "telling"
+            await call_host(lambda: callback(call.call, message), "tool_complete")
+
+    # -- tasks and how they are stopped -------------------------------------------------------------------
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task in self._dispatch.abandoned:
+            self._dispatch.abandoned.discard(task)
+            if error is not None:
+                logger.warning("a tool that was left behind failed: %r", error)
+            return
+        self._running.discard(task)
+        self._changed.set()
+        if self._failure is None and not self._stopped:
+            if task.cancelled():
+                error = HermesError("a result could not be handed on: the task that did it was cancelled")
+            self._failure = error
+
+    async def _watch_interrupt(self) -> None:
+        await self._context.interrupt.wait()
+        self._interrupted = True
+        for call in self._calls:
+            self._stop(call, "interrupted")
+
+    def _stop(self, call: _Call, reason: StopReason) -> None:
+        """Tell the tool of `call` to end, if it is running; it gets some time for that."""
+        if call.phase != "tool" or call.stop is not None or call.task is None:
+            return
+        call.stop = reason
+        call.task.cancel()
+        loop = asyncio.get_running_loop()
+        call.timers.append(loop.call_later(self._settings.stop_limit_s, self._abandon, call))
+
+    def _abandon(self, call: _Call) -> None:
+        """Go on without a tool that does not end although it was told to."""
+        if call.phase != "tool" or call.task is None:
+            return
+        call.abandoned = True
+        call.cancel_timers()
+        self._running.discard(call.task)
+        self._dispatch.abandoned.add(call.task)
+        limit_s = self._settings.stop_limit_s
+        logger.warning("tool %s did not end within %g s and was left behind", call.call.name, limit_s)
+        self._changed.set()
+        if not self._stopped:
+            call.task = self._own(self._settle_abandoned(call))
+
+    async def _settle_abandoned(self, call: _Call) -> None:
+        invocation = call.invocation
+        assert invocation is not None
+        outcome = self._stopped_outcome(call, invocation.context.partial_output())
+        note = f"[The tool did not stop within {self._settings.stop_limit_s:g} s; it may still be running.]"
+        redacted = self._dispatch.redaction.redact(Outcome(f"{outcome.text}\n{note}", outcome.status))
+        await self._settle(call, await self._dispatch.limits.cut(invocation, redacted))
+
+    def _stop_all(self) -> None:
+        """End every tool and every callback; results that are being stored get there."""
+        self._stopped = True
+        for call in self._calls:
+            if call.phase == "tool":
+                self._stop(call, "round stopped")
+            elif call.phase == "telling" and call.task is not None:
+                call.task.cancel()
+
+    async def _join(self, watcher: asyncio.Task[None]) -> None:
+        """Wait for all tasks of the round, each kind for its limited time. Safe to run twice."""
+        await asyncio.wait({watcher}, timeout=self._settings.stop_limit_s)
+        if watcher.done() and not watcher.cancelled() and watcher.exception() is not None:
+            logger.error("waiting for an interrupt failed: %r", watcher.exception())
+        if not self._running:
+            return
+        await asyncio.wait(self._running, timeout=self._settings.stop_limit_s + 0.1)
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=self._settings.stop_limit_s / 2)
+        for task in self._running:
+            logger.warning("storing a result did not end and was left behind: %r", task)
+        self._dispatch.abandoned.update(self._running)
