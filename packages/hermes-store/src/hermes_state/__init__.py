@@ -1,1 +1,5 @@
-"""SessionDB: durable, searchable agent sessions on SQLite, native async."""
+"""Drop-in name: `from hermes_state import SessionDB`."""
+
+from hermes_store import SessionDB
+
+__all__ = ["SessionDB"]

@@ -1,1 +1,31 @@
-"""SessionDB: durable, searchable agent sessions on SQLite, native async."""
+"""Durable, searchable agent sessions in one SQLite file, native async.
+
+import asyncio
+from hermes_messages import UserMessage
+from hermes_store import SessionDB
+
+async def main() -> None:
+    async with SessionDB("state.db") as db:
+        session_id = await db.create_session(source="example")
+        await db.append_message(session_id, UserMessage("Where do the storks go in winter?"))
+        for hit in await db.search_messages("storks"):
+            print(hit.session_id, hit.snippet)
+
+asyncio.run(main())
+"""
+
+from hermes_store.errors import (
+    StoreClosedError,
+    StoreCorruptError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
+from hermes_store.session_db import SessionDB
+
+__all__ = [
+    "SessionDB",
+    "StoreClosedError",
+    "StoreCorruptError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+]

@@ -1,0 +1,101 @@
+"""What a database has to do for the store, and the form in which the store asks for it.
+
+An operation is a generator: it yields statements and receives their rows, decides, and returns its result.
+It never awaits and never touches a connection, so one text of it serves every back end: SQLite runs it whole
+on the connection's thread, one hop for a whole transaction; a networked database can await each statement.
+
+    def touch(session_id: str) -> Operation[bool]:
+        rows = yield Statement("UPDATE sessions SET title = title WHERE id = ? RETURNING id", (session_id,))
+        return bool(rows)
+
+A back end may run an operation again from its start (after a busy answer, or with the search index switched
+off), so an operation must not change anything but through its statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+__all__ = [
+    "INDEX_READY",
+    "NOW",
+    "Backend",
+    "Operation",
+    "Row",
+    "SqlValue",
+    "Statement",
+    "current_time",
+    "drive",
+]
+
+T = TypeVar("T")
+
+SqlValue: TypeAlias = "int | float | str | None"
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Statement(Struct, frozen=True):
+    """One SQL statement with `?` for its values.
+
+    `index` marks a statement that only serves the search index. Where there is no usable index it is skipped
+    and answers no rows; where it fails, the operation runs again without it.
+    """
+
+    sql: str
+    values: tuple[SqlValue, ...] = ()
+    index: bool = False
+
+
+NOW = Statement("now")
+"""Answers one row with the database's time in seconds since the epoch (SQLite: the machine's clock)."""
+
+INDEX_READY = Statement("index ready")
+"""Tells the back end that its search index is whole from here on. Answers no rows."""
+
+Operation: TypeAlias = Generator[Statement, list[Row], T]
+
+
+class Backend(Protocol):
+    """A database that runs operations, each in one transaction."""
+
+    async def read(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
+        ...
+
+    async def write(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation and commit before returning. Raises `StoreError` with nothing written.
+
+        A cancelled call was either committed whole or not done at all when CancelledError is raised.
+        """
+        ...
+
+    async def rebuild_search_index(self) -> None:
+        """Build the search index anew from the messages."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the database. Idempotent."""
+        ...
+
+
+def current_time() -> Operation[float]:
+    """The database's time, in seconds since the epoch."""
+    [(now,)] = yield NOW
+    return float(now)
+
+
+def drive(operation: Operation[T], execute: Callable[[Statement], list[Row]]) -> T:
+    """Run `operation` to its end with `execute`. An exception of `execute` ends it and is raised."""
+    try:
+        statement = next(operation)
+        while True:
+            rows = execute(statement)
+            statement = operation.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        operation.close()

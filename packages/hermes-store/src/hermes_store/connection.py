@@ -1,0 +1,138 @@
+"""aiosqlite's connection, used for its thread: whole functions are posted to it, results come back safely.
+
+aiosqlite sends one statement per hop and hands each result to the event loop that asked. For a store that is
+too little in three ways, and this class is the one place that reaches into aiosqlite to change them:
+
+- A transaction is one function on the thread, so a cancelled caller can not leave half of one, and it costs
+  one hop instead of one for each statement.
+- aiosqlite's thread dies when the loop that waits for a result is closed by then, and the next caller would
+  wait for ever. Here a result that nobody waits for is dropped and the thread goes on.
+- aiosqlite's thread keeps a process alive whose program forgot to close. Here it is a daemon: what was
+  acknowledged is committed, so nothing is lost when it stops with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import warnings
+import weakref
+from collections.abc import Callable
+
+import aiosqlite
+from aiosqlite.core import _STOP_RUNNING_SENTINEL
+
+__all__ = ["ThreadConnection", "hand_over"]
+
+_log = logging.getLogger(__name__)
+
+
+class ThreadConnection(aiosqlite.Connection):
+    """A SQLite connection that lives on a thread of aiosqlite's. Left unclosed it warns.
+
+    The thread keeps a reference to the last function it ran, so posted functions hold this object weakly:
+    else one that its program forgot would never be collected.
+    """
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection], name: str) -> None:
+        super().__init__(connector, iter_chunk_size=64)
+        self._name = name
+        self._thread.name = f"hermes-store {name}"
+        self._thread.daemon = True
+        self._thread.start()
+
+    @property
+    def raw(self) -> sqlite3.Connection | None:
+        """The connection itself, for functions on the thread; None before `open` and after `retire`."""
+        return self._connection
+
+    @raw.setter
+    def raw(self, connection: sqlite3.Connection | None) -> None:
+        self._connection = connection
+
+    def open(self) -> asyncio.Future[None]:
+        """Connect, on the thread. The future is set when that is done, or has failed."""
+        connector, me = self._connector, weakref.ref(self)
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[None] = loop.create_future()
+
+        def connect() -> None:
+            failure: Exception | None = None
+            try:
+                raw = connector()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised to the one who waits
+                failure = error
+            else:
+                owner = me()
+                if owner is None:
+                    raw.close()
+                else:
+                    owner.raw = raw
+            hand_over(loop, lambda: _settle(outcome, failure))
+
+        self._tx.put_nowait((None, connect))
+        return outcome
+
+    def post(self, function: Callable[[sqlite3.Connection | None], None]) -> None:
+        """Run `function` on the thread, after all that was posted before, with the connection or None when
+        it is closed. It must not raise."""
+        me = weakref.ref(self)
+
+        def run() -> None:
+            owner = me()
+            function(None if owner is None else owner.raw)
+
+        self._tx.put_nowait((None, run))
+
+    def retire(self) -> asyncio.Future[None]:
+        """Close after all that was posted before, and end the thread. The future tells when."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[None] = loop.create_future()
+        self._post_end(lambda: hand_over(loop, lambda: _settle(outcome, None)))
+        return outcome
+
+    def _post_end(self, on_closed: Callable[[], None] | None) -> None:
+        def close_and_stop() -> object:
+            raw, self.raw = self.raw, None
+            try:
+                if raw is not None:
+                    raw.close()
+            except sqlite3.Error:
+                _log.warning("closing %s failed; what was acknowledged is saved", self._name, exc_info=True)
+            if on_closed is not None:
+                on_closed()
+            return _STOP_RUNNING_SENTINEL
+
+        self._running = False
+        self._tx.put_nowait((None, close_and_stop))
+
+    def __del__(self) -> None:
+        if not self._running:
+            return
+        if self.raw is not None:
+            warnings.warn(
+                f"the session store {self._name!r} was not closed; what it acknowledged is saved. "
+                "Use 'async with SessionDB(...)' or await its close()",
+                ResourceWarning,
+                source=self,
+                stacklevel=2,
+            )
+        self._post_end(None)
+
+
+def hand_over(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    """Have `loop` call `callback`, from another thread; dropped when the loop is closed by now."""
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        _log.debug("the event loop that waited for the database is closed; its result is dropped")
+
+
+def _settle(outcome: asyncio.Future[None], failure: Exception | None) -> None:
+    if outcome.done():
+        return
+    if failure is None:
+        outcome.set_result(None)
+    else:
+        outcome.set_exception(failure)

@@ -1,0 +1,30 @@
+"""Errors that only the store's own environment can cause; all are `StoreError`s.
+
+StoreError
+|-- StoreFullError       no space left, or a file-size limit
+|-- StoreReadOnlyError   a database that may not be written
+|-- StoreCorruptError    a file whose content is damaged
+`-- StoreClosedError     a call after close()
+"""
+
+from __future__ import annotations
+
+from hermes_messages import StoreError
+
+__all__ = ["StoreClosedError", "StoreCorruptError", "StoreFullError", "StoreReadOnlyError"]
+
+
+class StoreFullError(StoreError):
+    """There is no room for the write. Nothing of it was kept; what was acknowledged before is there."""
+
+
+class StoreReadOnlyError(StoreError):
+    """The database, or its folder, may not be written. Nothing was changed."""
+
+
+class StoreCorruptError(StoreError):
+    """The database file is damaged. It was left as it is: make a copy before trying to recover it."""
+
+
+class StoreClosedError(StoreError):
+    """The store was closed. Nothing was done."""

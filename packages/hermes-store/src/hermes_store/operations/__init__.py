@@ -1,0 +1,1 @@
+"""What the store does, written once for every back end: each function is an operation (see `backend`)."""

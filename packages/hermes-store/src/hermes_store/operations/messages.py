@@ -1,0 +1,190 @@
+"""Transcripts: appending, reading, and the rounds of tool calls whose results come one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from hermes_messages import AssistantMessage, StoreError, ToolMessage
+from hermes_messages.protocols import LeaseToken, StoredMessage, ToolRound
+from hermes_store.backend import Operation, Statement
+from hermes_store.escaping import escape
+from hermes_store.operations.access import WritableSession, open_for_writing
+from hermes_store.rows import (
+    MessageColumns,
+    message_from_columns,
+    message_to_columns,
+    stored_message_from_row,
+)
+from hermes_store.search_query import to_index_text
+
+__all__ = [
+    "UNINDEX",
+    "PreparedMessage",
+    "append",
+    "begin_round",
+    "close_open_rounds",
+    "get_messages",
+    "open_rounds",
+    "set_result",
+]
+
+UNKNOWN_OUTCOME = (
+    "[interrupted: the process ended before the result of this call was recorded. "
+    "Its outcome is unknown: it may have run. It was not run again.]"
+)
+
+_INSERT = """
+INSERT INTO messages (session, uid, role, round, position, shape, text, body, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (session, uid) DO NOTHING RETURNING seq
+"""
+_FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
+_SELECT = """
+SELECT m.seq, m.uid, m.shape, m.text, m.body, m.created_at
+FROM sessions AS s JOIN messages AS m ON m.session = s.key
+WHERE s.id = ? AND m.body IS NOT NULL ORDER BY m.seq
+"""
+_FILL = """
+UPDATE messages SET shape = ?, text = ?, body = ?, created_at = ?
+WHERE seq = ? AND session = ? AND round = ? AND position = ? AND body IS NULL RETURNING seq
+"""
+_PLACE_EXISTS = "SELECT 1 FROM messages WHERE seq = ? AND session = ? AND round = ? AND position = ?"
+_PLACES_OF_OPEN_ROUNDS = """
+SELECT place.round, place.seq FROM messages AS place
+WHERE place.round IN (
+    SELECT open.round FROM messages AS open JOIN sessions AS s ON s.key = open.session
+    WHERE s.id = ? AND open.body IS NULL
+) ORDER BY place.round, place.position
+"""
+_OPEN_PLACES = """
+SELECT place.seq, place.round, place.position, asked.shape, asked.text, asked.body
+FROM messages AS place JOIN messages AS asked ON asked.seq = place.round
+WHERE place.session = ? AND place.body IS NULL ORDER BY place.seq
+"""
+_COUNT = "UPDATE sessions SET message_count = message_count + ?, updated_at = ? WHERE key = ?"
+_INDEX = "INSERT INTO message_index (rowid, words) VALUES (?, ?)"
+UNINDEX = """
+INSERT INTO message_index (message_index, rowid, words)
+SELECT 'delete', seq, hermes_index_text(text) FROM messages
+"""
+
+
+class PreparedMessage(Struct, frozen=True):
+    """A message encoded before any transaction begins, so that bad input has no side effect."""
+
+    uid: str
+    columns: MessageColumns
+    index_text: str
+
+    @classmethod
+    def of(cls, uid: str, columns: MessageColumns, text: str) -> PreparedMessage:
+        """The message `uid` with its columns and the text that is searched."""
+        return cls(escape(uid), columns, to_index_text(text))
+
+
+def append(
+    session_id: str, messages: Sequence[PreparedMessage], token: LeaseToken | None
+) -> Operation[tuple[int, ...]]:
+    """Store messages in order; a known uid adds nothing. The sequence number of each."""
+    session = yield from open_for_writing(session_id, token)
+    seqs: list[int] = []
+    added = 0
+    for message in messages:
+        seq, is_new = yield from _insert(session, message)
+        seqs.append(seq)
+        added += is_new
+    if added:
+        yield Statement(_COUNT, (added, session.now, session.key))
+    return tuple(seqs)
+
+
+def get_messages(session_id: str) -> Operation[list[StoredMessage]]:
+    """The session's messages in order, open places left out."""
+    rows = yield Statement(_SELECT, (escape(session_id),))
+    return [stored_message_from_row(row) for row in rows]
+
+
+def begin_round(
+    session_id: str, message: PreparedMessage, calls: int, token: LeaseToken | None
+) -> Operation[ToolRound]:
+    """Store an assistant message and an open place for the result of each of its calls."""
+    session = yield from open_for_writing(session_id, token)
+    seq, is_new = yield from _insert(session, message)
+    if not is_new:
+        rows = yield Statement("SELECT seq FROM messages WHERE round = ? ORDER BY position", (seq,))
+        return ToolRound(session_id, seq, tuple(row[0] for row in rows))
+    places: list[int] = []
+    for position in range(calls):
+        uid = f"{message.uid}/result/{position}"
+        values = (session.key, uid, "tool", seq, position, 0, "", None, session.now)
+        rows = yield Statement(_INSERT, values)
+        if not rows:
+            raise StoreError(f"session {session_id!r} already has a message {uid!r}; nothing was stored")
+        places.append(rows[0][0])
+    yield Statement(_COUNT, (1, session.now, session.key))
+    return ToolRound(session_id, seq, tuple(places))
+
+
+def set_result(
+    round_: ToolRound, position: int, columns: MessageColumns, index_text: str, token: LeaseToken | None
+) -> Operation[None]:
+    """Fill an open place; a filled one stays as it is."""
+    session = yield from open_for_writing(round_.session_id, token)
+    seq = round_.result_seqs[position]
+    if (yield from _fill(session, seq, round_.assistant_seq, position, columns, index_text)):
+        yield Statement(_COUNT, (1, session.now, session.key))
+        return
+    known = yield Statement(_PLACE_EXISTS, (seq, session.key, round_.assistant_seq, position))
+    if not known:
+        raise StoreError(f"session {round_.session_id!r} keeps no place {seq} for a tool result")
+
+
+def open_rounds(session_id: str) -> Operation[list[ToolRound]]:
+    """The rounds that lack a result, oldest first."""
+    rows = yield Statement(_PLACES_OF_OPEN_ROUNDS, (escape(session_id),))
+    places: dict[int, list[int]] = {}
+    for round_, seq in rows:
+        places.setdefault(round_, []).append(seq)
+    return [ToolRound(session_id, round_, tuple(seqs)) for round_, seqs in places.items()]
+
+
+def close_open_rounds(session_id: str, token: LeaseToken | None) -> Operation[int]:
+    """Give every open place a result of status `unknown`; how many."""
+    session = yield from open_for_writing(session_id, token)
+    rows = yield Statement(_OPEN_PLACES, (session.key,))
+    for seq, round_, position, shape, text, body in rows:
+        asked = message_from_columns(shape, text, body)
+        assert isinstance(asked, AssistantMessage), "only begin_round makes places"
+        call = asked.tool_calls[position]
+        result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
+        columns = message_to_columns(result)
+        yield from _fill(session, seq, round_, position, columns, UNKNOWN_OUTCOME)
+    if rows:
+        yield Statement(_COUNT, (len(rows), session.now, session.key))
+    return len(rows)
+
+
+def _insert(session: WritableSession, message: PreparedMessage) -> Operation[tuple[int, bool]]:
+    """The message's sequence number, and whether it is new."""
+    role, shape, text, body = message.columns
+    values = (session.key, message.uid, role, None, None, shape, text, body, session.now)
+    rows = yield Statement(_INSERT, values)
+    if not rows:
+        [(known,)] = yield Statement(_FIND, (session.key, message.uid))
+        return known, False
+    seq: int = rows[0][0]
+    if message.index_text:
+        yield Statement(_INDEX, (seq, message.index_text), index=True)
+    return seq, True
+
+
+def _fill(
+    session: WritableSession, seq: int, round_: int, position: int, columns: MessageColumns, index_text: str
+) -> Operation[bool]:
+    _, shape, text, body = columns
+    rows = yield Statement(_FILL, (shape, text, body, session.now, seq, session.key, round_, position))
+    if rows and index_text:
+        yield Statement(_INDEX, (seq, index_text), index=True)
+    return bool(rows)

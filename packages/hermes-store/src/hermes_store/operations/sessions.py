@@ -1,0 +1,199 @@
+"""Sessions: making, finding, listing, describing, ending and deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hermes_messages import JsonValue, Usage
+from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
+from hermes_store.backend import Operation, SqlValue, Statement, current_time
+from hermes_store.escaping import escape
+from hermes_store.operations.access import find_session_key, open_for_writing
+from hermes_store.operations.messages import UNINDEX
+from hermes_store.rows import (
+    decode_metadata,
+    encode_metadata,
+    optional_escape,
+    prompt_hash,
+    session_from_row,
+)
+from hermes_store.search_query import like_pattern
+
+__all__ = [
+    "add_usage",
+    "delete_session",
+    "end_session",
+    "ensure_session",
+    "get_session",
+    "list_sessions",
+    "reopen_session",
+    "set_title",
+    "update_meta",
+]
+
+SELECT_SESSION = """
+SELECT s.id, s.source, s.title, s.model, s.provider, s.cwd, s.parent_id, p.text, s.metadata,
+       s.created_at, s.updated_at, s.ended_at, s.end_reason, s.message_count, s.api_calls,
+       s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.reasoning_tokens,
+       s.cost_usd
+FROM sessions AS s LEFT JOIN system_prompts AS p ON p.hash = s.prompt_hash
+"""
+_INSERT_SESSION = """
+INSERT INTO sessions (id, source, title, model, provider, cwd, parent_id, prompt_hash, metadata,
+                      created_at, updated_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+"""
+_INSERT_PROMPT = "INSERT INTO system_prompts (hash, text) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
+_ADD_USAGE = """
+UPDATE sessions SET updated_at = ?, api_calls = api_calls + ?,
+    input_tokens = coalesce(input_tokens + ?, input_tokens, ?),
+    output_tokens = coalesce(output_tokens + ?, output_tokens, ?),
+    cache_read_tokens = coalesce(cache_read_tokens + ?, cache_read_tokens, ?),
+    cache_write_tokens = coalesce(cache_write_tokens + ?, cache_write_tokens, ?),
+    reasoning_tokens = coalesce(reasoning_tokens + ?, reasoning_tokens, ?),
+    cost_usd = coalesce(cost_usd + ?, cost_usd, ?)
+WHERE key = ?
+"""
+
+
+def get_session(session_id: str) -> Operation[SessionRecord | None]:
+    """The session, or None."""
+    rows = yield Statement(f"{SELECT_SESSION} WHERE s.id = ?", (escape(session_id),))
+    return session_from_row(rows[0]) if rows else None
+
+
+def ensure_session(session_id: str, info: SessionInfo, metadata: str) -> Operation[SessionRecord]:
+    """The session, made from `info` and the encoded `metadata` when it does not exist yet."""
+    known = yield from get_session(session_id)
+    if known is not None:
+        return known
+    stored_prompt = yield from _store_prompt(info.system_prompt)
+    now = yield from current_time()
+    yield Statement(
+        _INSERT_SESSION,
+        (
+            escape(session_id),
+            escape(info.source),
+            optional_escape(info.title),
+            optional_escape(info.model),
+            optional_escape(info.provider),
+            optional_escape(info.cwd),
+            optional_escape(info.parent_session_id),
+            stored_prompt,
+            metadata,
+            now,
+            now,
+        ),
+    )
+    made = yield from get_session(session_id)
+    assert made is not None, "the row was inserted in this transaction"
+    return made
+
+
+def update_meta(
+    session_id: str, system_prompt: str | None, metadata: Mapping[str, JsonValue] | None
+) -> Operation[None]:
+    """Set the prompt, merge the metadata; None leaves either alone."""
+    key = yield from find_session_key(session_id)
+    now = yield from current_time()
+    if system_prompt is not None:
+        stored_prompt = yield from _store_prompt(system_prompt)
+        yield Statement(
+            "UPDATE sessions SET prompt_hash = ?, updated_at = ? WHERE key = ?", (stored_prompt, now, key)
+        )
+    if metadata is not None:
+        [(stored,)] = yield Statement("SELECT metadata FROM sessions WHERE key = ?", (key,))
+        merged = encode_metadata({**decode_metadata(stored), **metadata})
+        yield Statement("UPDATE sessions SET metadata = ?, updated_at = ? WHERE key = ?", (merged, now, key))
+
+
+def add_usage(session_id: str, usage: Usage | None, api_calls: int) -> Operation[None]:
+    """Add to the totals; a figure that is unknown on one side is taken from the other."""
+    key = yield from find_session_key(session_id)
+    now = yield from current_time()
+    added = usage or Usage()
+    figures = (
+        added.input_tokens,
+        added.output_tokens,
+        added.cache_read_tokens,
+        added.cache_write_tokens,
+        added.reasoning_tokens,
+        added.cost_usd,
+    )
+    twice = tuple(figure for figure in figures for _ in range(2))
+    yield Statement(_ADD_USAGE, (now, api_calls, *twice, key))
+
+
+def end_session(session_id: str, reason: str) -> Operation[None]:
+    """Mark the session as ended."""
+    key = yield from find_session_key(session_id)
+    now = yield from current_time()
+    yield Statement(
+        "UPDATE sessions SET ended_at = ?, end_reason = ?, updated_at = ? WHERE key = ?",
+        (now, escape(reason), now, key),
+    )
+
+
+def reopen_session(session_id: str) -> Operation[None]:
+    """Take the mark of `end_session` away."""
+    key = yield from find_session_key(session_id)
+    yield Statement("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE key = ?", (key,))
+
+
+def set_title(session_id: str, title: str | None) -> Operation[None]:
+    """Name the session, or take its name away."""
+    key = yield from find_session_key(session_id)
+    now = yield from current_time()
+    yield Statement(
+        "UPDATE sessions SET title = ?, updated_at = ? WHERE key = ?", (optional_escape(title), now, key)
+    )
+
+
+def list_sessions(
+    source: str | None, words: tuple[str, ...], limit: int, offset: int
+) -> Operation[list[SessionRecord]]:
+    """Sessions, last changed first, whose title or id contains all `words`."""
+    conditions = ["1 = 1"]
+    values: list[SqlValue] = []
+    if source is not None:
+        conditions.append("s.source = ?")
+        values.append(escape(source))
+    for word in words:
+        pattern = like_pattern(escape(word))
+        conditions.append("(s.title LIKE ? ESCAPE '\\' OR s.id LIKE ? ESCAPE '\\')")
+        values += [pattern, pattern]
+    sql = (
+        f"{SELECT_SESSION} WHERE {' AND '.join(conditions)} "
+        "ORDER BY s.updated_at DESC, s.key DESC LIMIT ? OFFSET ?"
+    )
+    rows = yield Statement(sql, (*values, limit, offset))
+    return [session_from_row(row) for row in rows]
+
+
+def delete_session(session_id: str, token: LeaseToken | None) -> Operation[bool]:
+    """Delete the session and its messages; its children stay, without a parent. False: there was none."""
+    if (yield from get_session(session_id)) is None:
+        return False
+    session = yield from open_for_writing(session_id, token)
+    yield Statement(
+        f"{UNINDEX} WHERE session = ? AND body IS NOT NULL AND text <> ''", (session.key,), index=True
+    )
+    yield Statement("DELETE FROM messages WHERE session = ?", (session.key,))
+    yield Statement("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", (escape(session_id),))
+    rows = yield Statement("DELETE FROM sessions WHERE key = ? RETURNING prompt_hash", (session.key,))
+    [(orphan,)] = rows
+    yield Statement(
+        "DELETE FROM system_prompts WHERE hash = ? "
+        "AND NOT EXISTS (SELECT 1 FROM sessions WHERE prompt_hash = ?)",
+        (orphan, orphan),
+    )
+    return True
+
+
+def _store_prompt(prompt: str | None) -> Operation[str | None]:
+    if prompt is None:
+        return None
+    hash_ = prompt_hash(prompt)
+    yield Statement(_INSERT_PROMPT, (hash_, escape(prompt)))
+    return hash_

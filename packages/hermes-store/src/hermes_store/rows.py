@@ -1,0 +1,166 @@
+"""Messages and sessions as database columns, and back, without loss.
+
+A message's text stands in a column of its own (`text`), where search and people can read it; everything else
+is the message's JSON in `body`. When the content is plain text the body leaves it out, so it is stored once.
+`shape` says how to put the two together again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from hermes_messages import (
+    ConfigurationError,
+    JsonObject,
+    JsonValue,
+    Message,
+    Usage,
+    content_text,
+    decode_message,
+    encode_message,
+)
+from hermes_messages.protocols import SessionRecord, StoredMessage
+from hermes_store.backend import Row
+from hermes_store.escaping import escape, unescape
+
+__all__ = [
+    "MessageColumns",
+    "decode_metadata",
+    "encode_metadata",
+    "message_from_columns",
+    "message_to_columns",
+    "optional_escape",
+    "prompt_hash",
+    "role_of",
+    "session_from_row",
+    "stored_message_from_row",
+]
+
+T = TypeVar("T")
+
+TEXT_IN_COLUMN = 1
+"""Bit of `shape`: the content is plain text, kept in `text` alone."""
+BODY_ESCAPED = 2
+"""Bit of `shape`: strings of the body went through the escape rule (they hold lone surrogates)."""
+
+
+class MessageColumns(NamedTuple):
+    """What of a message goes into which column."""
+
+    role: str
+    shape: int
+    text: str
+    body: str
+
+
+def role_of(message: Message) -> str:
+    """The message's role, which is its tag."""
+    return str(message.__struct_config__.tag)
+
+
+def message_to_columns(message: Message) -> MessageColumns:
+    """The columns of `message`. The inverse is `message_from_columns`."""
+    text = content_text(message.content)
+    shape = 0
+    rest = message
+    if isinstance(message.content, str):
+        shape = TEXT_IN_COLUMN
+        rest = replace(message, content="")
+    try:
+        body = encode_message(rest)
+    except UnicodeEncodeError:
+        shape |= BODY_ESCAPED
+        body = encode_message(_map_strings(rest, escape))
+    return MessageColumns(role_of(message), shape, escape(text), body.decode())
+
+
+def message_from_columns(shape: int, text: str, body: str) -> Message:
+    """The message that `message_to_columns` took apart."""
+    message = decode_message(body)
+    if shape & BODY_ESCAPED:
+        message = _map_strings(message, unescape)
+    if shape & TEXT_IN_COLUMN:
+        message = replace(message, content=unescape(text))
+    return message
+
+
+def stored_message_from_row(row: Row) -> StoredMessage:
+    """From the columns seq, uid, shape, text, body, created_at."""
+    seq, uid, shape, text, body, created_at = row
+    return StoredMessage(
+        seq=seq, uid=unescape(uid), message=message_from_columns(shape, text, body), created_at=created_at
+    )
+
+
+def session_from_row(row: Row) -> SessionRecord:
+    """From the columns that `operations.sessions.SELECT_SESSION` names, in its order."""
+    (id_, source, title, model, provider, cwd, parent, prompt, metadata, *rest) = row
+    (created_at, updated_at, ended_at, end_reason, message_count, api_calls, *usage) = rest
+    return SessionRecord(
+        id=unescape(id_),
+        source=unescape(source),
+        title=_optional_unescape(title),
+        model=_optional_unescape(model),
+        provider=_optional_unescape(provider),
+        cwd=_optional_unescape(cwd),
+        parent_session_id=_optional_unescape(parent),
+        system_prompt=_optional_unescape(prompt),
+        metadata=decode_metadata(metadata),
+        created_at=created_at,
+        updated_at=updated_at,
+        ended_at=ended_at,
+        end_reason=_optional_unescape(end_reason),
+        message_count=message_count,
+        api_calls=api_calls,
+        usage=Usage(*usage),
+    )
+
+
+def encode_metadata(metadata: Mapping[str, JsonValue]) -> str:
+    """Metadata as ASCII JSON, which holds any text. Raises `ConfigurationError` for what is no JSON."""
+    try:
+        return json.dumps(dict(metadata), allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"session metadata must be JSON: {error}; nothing was stored") from None
+
+
+def decode_metadata(text: str) -> JsonObject:
+    """The inverse of `encode_metadata`."""
+    return cast("JsonObject", json.loads(text))
+
+
+def prompt_hash(prompt: str) -> str:
+    """The name under which a system prompt is stored once, for all sessions that have it."""
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def optional_escape(text: str | None) -> str | None:
+    """`escape`, with None left alone."""
+    return None if text is None else escape(text)
+
+
+def _optional_unescape(text: str | None) -> str | None:
+    return None if text is None else unescape(text)
+
+
+def _map_strings(value: T, rule: Callable[[str], str]) -> T:
+    """`value` with `rule` applied to every string of its structs and tuples; raw JSON is left alone."""
+    return cast("T", _mapped(value, rule))
+
+
+def _mapped(value: object, rule: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return rule(value)
+    if isinstance(value, tuple):
+        return tuple(_mapped(item, rule) for item in value)
+    if isinstance(value, Struct):
+        changed = {field.name: _mapped(value.__getattribute__(field.name), rule) for field in fields(value)}
+        return msgspec.structs.replace(value, **changed)
+    return value

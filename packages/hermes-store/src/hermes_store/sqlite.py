@@ -1,0 +1,186 @@
+"""The store's back end on one SQLite file: one connection per event loop, retries, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from hermes_messages import StoreBusyError, StoreError
+from hermes_store.backend import Operation
+from hermes_store.connection import ThreadConnection
+from hermes_store.errors import StoreClosedError
+from hermes_store.operations.search import rebuild_index
+from hermes_store.sqlite_errors import to_store_error
+from hermes_store.sqlite_open import SqliteOptions, connect, prepare
+from hermes_store.units import Unit, UnitQueue
+from hermes_store.waiting import retrieve, settle
+
+__all__ = ["SqliteBackend"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+SETTLE_S = 5.0
+"""How long a cancelled caller waits for the outcome of what has begun."""
+FIRST_PAUSE_S = 0.001
+LONGEST_PAUSE_S = 0.05
+
+
+class _Link:
+    """A connection and its queue, as one event loop uses them."""
+
+    def __init__(self, path: str, options: SqliteOptions, clock: Callable[[], float]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.queue = queue = UnitQueue(clock)
+        self.opening: asyncio.Task[None] | None = None
+
+        def connector() -> sqlite3.Connection:
+            raw = connect(path)
+            try:
+                opened = prepare(raw, path, options)
+            except BaseException:
+                raw.close()
+                raise
+            queue.indexing = options.search_index and opened.index_state == "ready"
+            queue.must_mark_stale = opened.index_state == "ready" and not options.search_index
+            return raw
+
+        self.connection = ThreadConnection(connector, path)
+        self.retired = False
+
+    def retire(self) -> asyncio.Future[None]:
+        """Close the connection after all that was submitted, and end its thread; nothing more is accepted."""
+        self.retired = True
+        return self.connection.retire()
+
+
+class SqliteBackend:
+    """Sessions in one SQLite file. Nothing is opened before the first call."""
+
+    def __init__(
+        self,
+        path: str,
+        options: SqliteOptions,
+        *,
+        busy_timeout_s: float = 10.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._path = path
+        self._options = options
+        self._busy_timeout_s = busy_timeout_s
+        self._clock = clock
+        self._link: _Link | None = None
+        self._closed = False
+
+    async def read(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
+        return await self._while_busy(lambda: self._run(operation, writes=False))
+
+    async def write(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
+        return await self._while_busy(lambda: self._run(operation, writes=True))
+
+    async def rebuild_search_index(self) -> None:
+        """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""
+        await self.write(rebuild_index)
+
+    async def close(self) -> None:
+        """Let what was begun end, then close the connection and its thread. Idempotent."""
+        link = self._link
+        if link is not None:
+            self._refuse_second_loop(link)
+        self._closed, self._link = True, None
+        if link is None:
+            return
+        if link.opening is not None and link.loop is asyncio.get_running_loop():
+            await self._wait(asyncio.gather(link.opening, return_exceptions=True))
+        await self._wait(link.retire())
+
+    def reopen(self) -> None:
+        """Allow calls again after `close`."""
+        self._closed = False
+
+    async def _run(self, operation: Callable[[], Operation[T]], *, writes: bool) -> T:
+        link = await self._opened()
+        if link.retired:
+            raise StoreClosedError(f"the session store {self._path!r} was closed meanwhile; nothing was done")
+        future: asyncio.Future[T] = link.loop.create_future()
+        unit = Unit(operation, future, writes=writes)
+        link.queue.submit(unit)
+        link.connection.post(link.queue.drain)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # Before it began it is simply not done; once begun it has an outcome, which is awaited.
+            if not link.queue.withdraw(unit):
+                await settle(future, SETTLE_S)
+            raise
+        except sqlite3.Error as error:
+            raise to_store_error(error, self._path) from error
+
+    async def _opened(self) -> _Link:
+        """The link of this event loop, opened once however many ask for it at the same time."""
+        if self._closed:
+            raise StoreClosedError(f"the session store {self._path!r} is closed; nothing was done")
+        link = self._link
+        if link is not None and link.loop is not asyncio.get_running_loop():
+            self._refuse_second_loop(link)
+            link.retire()  # its loop is gone; the thread ends by itself
+            link = None
+        if link is None:
+            link = self._link = _Link(self._path, self._options, self._clock)
+            link.opening = link.loop.create_task(self._open(link), name=f"open {self._path}")
+            link.opening.add_done_callback(retrieve)
+        if link.opening is not None:
+            await asyncio.shield(link.opening)
+        return link
+
+    async def _open(self, link: _Link) -> None:
+        """The task that opens a link for all who wait; `close` awaits it too."""
+        try:
+            await self._while_busy(lambda: self._connect(link))
+        except BaseException:
+            link.retire()
+            if self._link is link:
+                self._link = None
+            raise
+        link.opening = None
+
+    async def _connect(self, link: _Link) -> None:
+        try:
+            await self._wait(link.connection.open())
+        except sqlite3.Error as error:
+            raise to_store_error(error, self._path) from error
+
+    async def _wait(self, outcome: asyncio.Future[T]) -> T:
+        """The outcome of something that has begun; also a cancelled caller waits for it, bounded."""
+        try:
+            return await asyncio.shield(outcome)
+        except asyncio.CancelledError:
+            await settle(outcome, SETTLE_S)
+            raise
+
+    def _refuse_second_loop(self, link: _Link) -> None:
+        if link.loop is not asyncio.get_running_loop() and link.loop.is_running():
+            raise StoreError(
+                f"the session store {self._path!r} is in use by another event loop; nothing was done. "
+                "Make one SessionDB for each loop"
+            )
+
+    async def _while_busy(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Make attempts until one is not answered with busy, with growing, uneven pauses between them."""
+        deadline = time.monotonic() + self._busy_timeout_s
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                return await attempt()
+            except StoreBusyError:
+                if time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, no secret
+            pause = min(pause * 2, LONGEST_PAUSE_S)

@@ -1,0 +1,43 @@
+"""Waiting for an outcome although the waiter is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TypeVar
+
+import anyio
+
+__all__ = ["retrieve", "settle"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
+    """Wait until `outcome` is there, at most `limit_s` seconds, however often the waiter is cancelled.
+
+    For use while handling a CancelledError, which the caller raises again. `outcome` must not depend on a
+    task of this loop (here a database's thread sets it), so nothing can cancel it meanwhile. Whether it came.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + limit_s
+    with anyio.CancelScope(shield=True):
+        while not outcome.done():
+            left = deadline - clock()
+            if left <= 0:
+                _log.warning("gave up waiting for the database after %.1f s; its answer is dropped", limit_s)
+                outcome.add_done_callback(retrieve)
+                return False
+            try:
+                await asyncio.wait({outcome}, timeout=left)
+            except asyncio.CancelledError:
+                continue  # the first cancellation is on its way already: the caller raises it
+    retrieve(outcome)
+    return True
+
+
+def retrieve(outcome: asyncio.Future[T]) -> None:
+    """Take note of an exception that nobody is left to raise it to."""
+    if not outcome.cancelled():
+        outcome.exception()
