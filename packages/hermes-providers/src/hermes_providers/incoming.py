@@ -1,0 +1,143 @@
+"""One reply: chunks of bytes to events of a stream, to deltas, to what the consumer is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hermes_messages import ErrorKind, ProviderError, StreamEvent
+from hermes_messages.assembler import StreamAssembler
+from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
+from hermes_providers.timeouts import StreamClock
+from hermes_providers.transport import Reply
+from hermes_providers.wire.base import ErrorReader, ResponseReader
+
+__all__ = ["Incoming"]
+
+_MAX_PLAIN_BYTES = 64 * 1024 * 1024
+
+
+class Incoming:
+    """Reads one successful reply to its end, streamed or plain: what it is shows in its first byte."""
+
+    def __init__(
+        self,
+        reply: Reply,
+        reader: ResponseReader,
+        assembler: StreamAssembler,
+        clock: StreamClock,
+        read_error: ErrorReader,
+    ) -> None:
+        self._reply = reply
+        self._reader = reader
+        self._assembler = assembler
+        self._clock = clock
+        self._read_error = read_error
+        self._parser = SSEParser()
+        self._plain: bytearray | None = None
+        self._begun = False
+        self._any_event = False
+        self._ended = False
+        self._failure: ProviderError | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the stream came with its end mark."""
+        return self._reader.done
+
+    async def next(self) -> list[StreamEvent] | None:
+        """What came next, or None at the end. Raises `ProviderError` for an error inside the reply, an end
+        that came too early, and what the transport raises. What came before an error is told before it."""
+        while not self._ended:
+            if self._failure is not None:
+                raise self._failure
+            chunk = await self._read()
+            events = self._take(chunk) if chunk else self._end()
+            if events:
+                return events
+        if self._failure is not None:
+            raise self._failure
+        return None
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reply.read(self._clock)
+        except ProviderError:
+            if not self._reader.finished:
+                raise
+            return b""  # the answer is whole; only the stream's end is missing
+
+    def _take(self, chunk: bytes) -> list[StreamEvent]:
+        if not self._begun:
+            head = chunk.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if not head:
+                return []
+            self._begun = True
+            if head[:1] in b"{[":  # no field of an event stream begins so: the host ignored `stream`
+                self._plain = bytearray()
+        if self._plain is not None:
+            self._plain += chunk
+            self._clock.event_came(_now())
+            if len(self._plain) > _MAX_PLAIN_BYTES:
+                raise _too_large(f"the answer is larger than {_MAX_PLAIN_BYTES} bytes")
+            return []
+        try:
+            server_events = self._parser.feed(chunk)
+        except EventTooLargeError as error:
+            raise _too_large(str(error)) from None
+        return self._feed(server_events)
+
+    def _feed(self, server_events: list[ServerSentEvent]) -> list[StreamEvent]:
+        told: list[StreamEvent] = []
+        if not server_events:
+            return told
+        self._any_event = True
+        was_finished, was_done = self._reader.finished, self._reader.done
+        try:
+            for server_event in server_events:
+                for delta in self._reader.feed(server_event):
+                    told += self._assembler.feed(delta)
+        except ProviderError as error:
+            self._failure = error
+            return told
+        if self._reader.done:
+            if not was_done:
+                self._clock.end_came(_now())
+        elif not self._reader.finished:
+            self._clock.event_came(_now())
+        elif not was_finished:
+            self._clock.finish_came(_now())
+        return told
+
+    def _end(self) -> list[StreamEvent]:
+        self._ended = True
+        told: list[StreamEvent] = []
+        if self._plain is not None:
+            deltas = self._reader.read_plain(bytes(self._plain))
+        else:
+            told = self._feed(self._parser.close())
+            if self._failure is None and not (self._reader.finished or self._reader.done):
+                self._failure = self._early_end()
+            deltas = []
+        if self._failure is None:
+            for delta in (*deltas, *self._reader.close()):
+                told += self._assembler.feed(delta)
+        return told
+
+    def _early_end(self) -> ProviderError:
+        stray = self._parser.stray.strip()
+        if stray:  # a proxy's or server's plain error text
+            return self._read_error(stray)
+        what = "ended before its finish" if self._any_event else "was empty"
+        return ProviderError(
+            f"the response stream {what}; what was received is not a whole answer",
+            kind=ErrorKind.TRANSPORT,
+            status=self._reply.status,
+        )
+
+
+def _too_large(what: str) -> ProviderError:
+    return ProviderError(f"{what}; reading was stopped", kind=ErrorKind.SERVER)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,206 @@
+"""The only module that awaits httpx: one POST, answered by a status, headers and chunks of bytes.
+
+`Transport` and `Reply` are the seam under which another engine can be put. The client is bound to the event
+loop that runs; when another loop runs, the client of the dead one is let go and a new one is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
+from typing import Protocol
+
+import httpx
+from msgspec import Struct
+
+from hermes_messages import ConfigurationError, ErrorKind, MissingDependencyError, ProviderError
+from hermes_providers.timeouts import StreamClock, Timeouts
+
+__all__ = ["HttpOptions", "HttpxTransport", "Reply", "Transport"]
+
+
+class HttpOptions(Struct, frozen=True, kw_only=True):
+    """How to reach hosts. `proxy` is an address; None asks the usual environment variables. A proxy's
+    password never shows in the repr. `direct` asks no environment and takes no proxy. Past `max_connections`,
+    requests wait for a free one."""
+
+    max_connections: int = 1000
+    proxy: str | None = None
+    direct: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_connections < 1:
+            raise ConfigurationError(f"max_connections must be at least 1, not {self.max_connections}")
+
+    def __repr__(self) -> str:
+        proxy = None if self.proxy is None else "***"
+        return f"HttpOptions(max_connections={self.max_connections}, proxy={proxy!r})"
+
+
+class Reply(Protocol):
+    """An answer whose head has come."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers by lower-case name."""
+        ...
+
+    async def read(self, clock: StreamClock) -> bytes:
+        """The next bytes of the body, b"" at its end. Raises `ProviderError` (transport, timeout)."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends requests. Leaving the context of `post` releases the connection, whatever happened inside."""
+
+    async def open(self) -> None:
+        """Make ready. Raises `ConfigurationError` for options that can not work."""
+        ...
+
+    def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
+    ) -> AbstractAsyncContextManager[Reply]:
+        """Send and wait for the head of the answer. Raises `ProviderError` (transport, timeout)."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent; `open` may follow."""
+        ...
+
+
+class _HttpxReply:
+    __slots__ = ("_chunks", "_response", "headers", "status")
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+
+    async def read(self, clock: StreamClock) -> bytes:
+        try:
+            async with asyncio.timeout_at(clock.deadline):
+                async for chunk in self._chunks:
+                    if chunk:
+                        return chunk
+                return b""
+        except TimeoutError:
+            raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            raise _provider_error(error, self._response.request.url.host) from error
+
+
+class HttpxTransport:
+    """`Transport` over one `httpx.AsyncClient` for each event loop."""
+
+    def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
+        self._timeouts = timeouts
+        self._options = options or HttpOptions()
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        """Make the client. Raises `ConfigurationError` for a proxy that can not be used."""
+        self._client_here()
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
+    ) -> AsyncIterator[Reply]:
+        """Send `body` and yield the reply; the connection is released when the context is left."""
+        client = self._client_here()
+        request = client.build_request("POST", url, headers=dict(headers), content=body)
+        try:
+            async with asyncio.timeout_at(clock.deadline):
+                response = await client.send(request, stream=True)
+        except TimeoutError:
+            raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
+        except httpx.HTTPError as error:
+            raise _provider_error(error, request.url.host) from error
+        try:
+            yield _HttpxReply(response)
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close all connections of the running loop's client."""
+        client, loop = self._client, self._loop
+        self._client = self._loop = None
+        if client is not None and loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    def _client_here(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            # The sockets of another loop can not be closed from this one; they went with it.
+            self._client = self._new_client()
+            self._loop = loop
+        return self._client
+
+    def _new_client(self) -> httpx.AsyncClient:
+        # Only the connect limit is httpx's: the others count events, which it does not know.
+        timeout = httpx.Timeout(None, connect=self._timeouts.connect_s)
+        limits = httpx.Limits(
+            max_connections=self._options.max_connections,
+            max_keepalive_connections=min(20, self._options.max_connections),
+        )
+        try:
+            return httpx.AsyncClient(
+                timeout=timeout,
+                limits=limits,
+                proxy=self._options.proxy,
+                verify=_tls(),
+                trust_env=not self._options.direct,
+            )
+        except ImportError as error:
+            raise MissingDependencyError("what a SOCKS proxy needs", "pip install 'httpx[socks]'") from error
+        except (ValueError, httpx.InvalidURL) as error:
+            # The text of the error may hold the proxy's password, so it stays out.
+            raise ConfigurationError(
+                "the proxy can not be used (option proxy, or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY in the "
+                "environment): write it like http://host:port or socks5://host:port; nothing was sent"
+            ) from error
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """One set of certificates for all clients: reading it takes longer than all else in making one."""
+    return httpx.create_ssl_context()
+
+
+def _provider_error(error: httpx.HTTPError | httpx.StreamError, host: str) -> ProviderError:
+    """What a failure of the transport means. What no repetition can mend is not called transport."""
+    what = str(error) or type(error).__name__
+    match error:
+        case httpx.ConnectTimeout():
+            return ProviderError(f"{host} took no connection in time (connect_s)", kind=ErrorKind.TIMEOUT)
+        case httpx.TimeoutException():
+            return ProviderError(f"{host} did not answer in time: {what}", kind=ErrorKind.TIMEOUT)
+        case httpx.ConnectError() if _is_certificate_failure(error):
+            return ProviderError(f"the certificate of {host} can not be trusted: {what}", kind=ErrorKind.AUTH)
+        case httpx.ConnectError():
+            return ProviderError(f"can not connect to {host}: {what}", kind=ErrorKind.TRANSPORT)
+        case httpx.ProxyError():
+            return ProviderError(f"the proxy before {host} failed: {what}", kind=ErrorKind.TRANSPORT)
+        case httpx.LocalProtocolError() | httpx.UnsupportedProtocol():
+            return ProviderError(f"the request to {host} can not be sent: {what}", kind=ErrorKind.FORMAT)
+        case _:
+            return ProviderError(f"the connection to {host} broke: {what}", kind=ErrorKind.TRANSPORT)
+
+
+def _is_certificate_failure(error: BaseException | None) -> bool:
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+        seen += 1
+    return False

@@ -1,0 +1,48 @@
+"""What hosts say that a request cost, in one form. A figure that is not there is unknown, never 0."""
+
+from __future__ import annotations
+
+from hermes_messages import JsonValue, Usage
+
+__all__ = ["read_chat_usage"]
+
+
+def read_chat_usage(said: JsonValue) -> Usage | None:
+    """Usage in the chat-completions form; None when nothing usable is in it.
+
+    Read are `prompt_tokens`, `completion_tokens` (or `input_tokens`, `output_tokens`), their `*_details`,
+    DeepSeek's `prompt_cache_hit_tokens`, Moonshot's `cached_tokens`, and OpenRouter's `cost` in US dollars.
+    """
+    if not isinstance(said, dict):
+        return None
+    prompt_details = said.get("prompt_tokens_details", said.get("input_tokens_details"))
+    output_details = said.get("completion_tokens_details", said.get("output_tokens_details"))
+    usage = Usage(
+        input_tokens=_first_count(said, "prompt_tokens", "input_tokens"),
+        output_tokens=_first_count(said, "completion_tokens", "output_tokens"),
+        cache_read_tokens=_first_count(prompt_details, "cached_tokens")
+        if isinstance(prompt_details, dict) and "cached_tokens" in prompt_details
+        else _first_count(said, "prompt_cache_hit_tokens", "cached_tokens"),
+        cache_write_tokens=_first_count(prompt_details, "cache_write_tokens"),
+        reasoning_tokens=_first_count(output_details, "reasoning_tokens"),
+        cost_usd=_cost(said.get("cost")),
+    )
+    if not usage.input_tokens and not usage.output_tokens:
+        return None  # no prompt has 0 tokens: the host fills in a form that it does not know
+    return usage
+
+
+def _first_count(said: JsonValue, *names: str) -> int | None:
+    if not isinstance(said, dict):
+        return None
+    for name in names:
+        value = said.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return int(value)
+    return None
+
+
+def _cost(value: JsonValue) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    return None

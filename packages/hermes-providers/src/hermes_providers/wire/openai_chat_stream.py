@@ -1,0 +1,264 @@
+"""A chat-completions response, streamed or plain, to typed deltas. Tolerant in what it reads.
+
+The form is that of https://platform.openai.com/docs/api-reference/chat/streaming; what hosts do differently
+is read too: ids that are numbers, fields that are null or missing, arguments as an object, usage in a chunk
+of its own or inside the choice, content as a list, an empty finish reason on every chunk, an error instead
+of a chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from hermes_messages import JsonObject, JsonValue
+from hermes_messages.deltas import (
+    Delta,
+    FinishChunk,
+    MetaChunk,
+    ReasoningChunk,
+    RefusalChunk,
+    ReplayChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
+from hermes_providers.profiles import ChatQuirks
+from hermes_providers.streaming.sse import ServerSentEvent
+from hermes_providers.usage import read_chat_usage
+from hermes_providers.wire.base import ErrorReader
+from hermes_providers.wire.reasoning_details import ReasoningDetails
+
+__all__ = ["ChatStreamReader"]
+
+_ERROR_FINISHES = frozenset({"error"})
+
+
+class _Choice(Struct):
+    # The objects of a choice stay untyped: hosts differ most here, and each field is judged on its own.
+    index: Any = None
+    delta: Any = None
+    message: Any = None
+    finish_reason: Any = None
+    usage: Any = None
+    error: Any = None
+
+
+class _Chunk(Struct):
+    id: Any = None
+    model: Any = None
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+    detail: Any = None
+    x_groq: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+
+
+class ChatStreamReader:
+    """Reads one response. `read_error` makes the typed error of an error that came inside it."""
+
+    def __init__(self, quirks: ChatQuirks, read_error: ErrorReader) -> None:
+        self._quirks = quirks
+        self._read_error = read_error
+        self._details = ReasoningDetails()
+        self._meta: tuple[str | None, str | None] = (None, None)
+        self._finished = False
+        self._done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether a finish reason came."""
+        return self._finished
+
+    @property
+    def done(self) -> bool:
+        """Whether `[DONE]` came."""
+        return self._done
+
+    def feed(self, event: ServerSentEvent) -> list[Delta]:
+        """What one event says. Raises `ProviderError` when it is an error, or no JSON object.
+
+        A last event that the stream's end cut in the middle says nothing.
+        """
+        data = event.data.strip()
+        if event.name == "error":
+            raise self._read_error(data)
+        if not data or self._done:
+            return []
+        if data == b"[DONE]":
+            self._done = True
+            return []
+        try:
+            chunk = _decode(data)
+        except msgspec.MsgspecError:
+            if not event.terminated:
+                return []
+            raise self._read_error(data) from None
+        return [] if chunk is None else self._read_chunk(chunk, data)
+
+    def read_plain(self, body: bytes) -> list[Delta]:
+        """What a whole answer says. Raises `ProviderError` when it is an error, or no chat completion."""
+        try:
+            chunk = _decode(body)
+        except msgspec.MsgspecError:
+            raise self._read_error(body) from None
+        if chunk is None:
+            raise self._read_error(body)
+        deltas = self._read_chunk(chunk, body)
+        if not chunk.choices:
+            raise self._read_error(body)
+        self._done = True
+        return deltas
+
+    def close(self) -> list[Delta]:
+        """The host's reasoning blocks, whole by now."""
+        return [ReplayChunk(block) for block in self._details.blocks()]
+
+    def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
+        if _is_error(chunk):
+            raise self._read_error(data)
+        deltas: list[Delta] = []
+        meta = (_string(chunk.model) or None, _string(chunk.id) or None)
+        if meta != self._meta:
+            self._meta = meta
+            deltas.append(MetaChunk(*meta))
+        self._add_usage(chunk.usage, deltas)
+        if isinstance(chunk.x_groq, dict):
+            self._add_usage(chunk.x_groq.get("usage"), deltas)
+        for choice in chunk.choices or ():
+            if choice.index in (None, 0, "0"):  # one answer is asked for
+                self._read_choice(choice, data, deltas)
+        return deltas
+
+    def _read_choice(self, choice: _Choice, data: bytes, deltas: list[Delta]) -> None:
+        said = choice.delta if isinstance(choice.delta, dict) else choice.message
+        if isinstance(said, dict):
+            self._read_delta(said, deltas)
+        self._add_usage(choice.usage, deltas)
+        reason = choice.finish_reason
+        if choice.error or (isinstance(reason, str) and reason.strip().lower() in _ERROR_FINISHES):
+            raise self._read_error(msgspec.json.encode({"error": choice.error}) if choice.error else data)
+        if isinstance(reason, str) and reason.strip():
+            self._finished = True
+            deltas.append(FinishChunk(reason))
+
+    def _read_delta(self, said: JsonObject, deltas: list[Delta]) -> None:
+        for field in self._quirks.reasoning_read:
+            reasoning = said.get(field)
+            if isinstance(reasoning, str):
+                deltas.append(ReasoningChunk(reasoning))
+                break
+        if self._quirks.replay_field is not None:
+            details = said.get(self._quirks.replay_field)
+            if isinstance(details, list):
+                for detail in details:
+                    if isinstance(detail, dict):
+                        self._details.add(detail)
+        content = said.get("content")
+        if isinstance(content, str):
+            deltas.append(TextChunk(content))
+        elif isinstance(content, list):
+            _add_parts(content, deltas)
+        refusal = said.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            deltas.append(RefusalChunk(refusal))
+        calls = said.get("tool_calls")
+        if isinstance(calls, list):
+            deltas.extend(_call(call) for call in calls if isinstance(call, dict))
+        elif isinstance(calls, dict):
+            deltas.append(_call(calls))
+
+    @staticmethod
+    def _add_usage(said: JsonValue, deltas: list[Delta]) -> None:
+        usage = read_chat_usage(said)
+        if usage is not None:
+            deltas.append(UsageChunk(usage))
+
+
+def _decode(data: bytes) -> _Chunk | None:
+    """The chunk in `data`; None for a JSON null. Raises `msgspec.MsgspecError` for what is no JSON object."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError:
+        # Seldom: bytes that are no UTF-8, or choices of another shape. Keep what can be read.
+        value: JsonValue = msgspec.json.decode(data.decode("utf-8", "replace"))
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        choices = value.get("choices")
+        if isinstance(choices, list):
+            value["choices"] = [choice for choice in choices if isinstance(choice, dict)]
+        else:
+            value["choices"] = [choices] if isinstance(choices, dict) else None
+    return msgspec.convert(value, _Chunk)
+
+
+def _is_error(chunk: _Chunk) -> bool:
+    if chunk.error or chunk.object == "error":
+        return True
+    return bool(chunk.detail) and chunk.choices is None and chunk.usage is None
+
+
+def _call(said: JsonObject) -> ToolCallChunk:
+    function = said.get("function")
+    named: JsonObject = function if isinstance(function, dict) else {}
+    index = said.get("index")
+    return ToolCallChunk(
+        index=_index(index),
+        id=_string(said.get("id")) or None,
+        name=_string(named.get("name")),
+        arguments=_arguments(named.get("arguments")),
+    )
+
+
+def _index(value: JsonValue) -> int | None:
+    match value:
+        case bool() | None:
+            return None
+        case int():
+            return value
+        case str() if value.isdecimal():
+            return int(value)
+        case _:
+            return None
+
+
+def _string(value: JsonValue) -> str | None:
+    match value:
+        case str():
+            return value
+        case bool() | None:
+            return None
+        case int() | float():
+            return str(value)
+        case _:
+            return None
+
+
+def _arguments(value: JsonValue) -> str | None:
+    """Argument text; an object is written down as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
+def _add_parts(parts: list[JsonValue], deltas: list[Delta]) -> None:
+    """Content as a list of parts, as Mistral's reasoning models send it."""
+    for part in parts:
+        if isinstance(part, str):
+            deltas.append(TextChunk(part))
+        elif isinstance(part, dict):
+            text, thinking = part.get("text"), part.get("thinking")
+            if isinstance(text, str):
+                deltas.append(TextChunk(text))
+            elif isinstance(thinking, str):
+                deltas.append(ReasoningChunk(thinking))
+            elif isinstance(thinking, list):
+                pieces = [piece.get("text") for piece in thinking if isinstance(piece, dict)]
+                deltas.append(ReasoningChunk("".join(piece for piece in pieces if isinstance(piece, str))))
