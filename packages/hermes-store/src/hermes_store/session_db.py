@@ -17,6 +17,7 @@ from hermes_messages import (
     JsonObject,
     JsonValue,
     Message,
+    StoreError,
     ToolMessage,
     Usage,
     content_text,
@@ -194,7 +195,10 @@ class SessionDB:
     # Messages
 
     async def get_messages(self, session_id: str) -> list[StoredMessage]:
-        """The session's messages in order; places whose result never came are left out."""
+        """The session's messages in order; places whose result never came are left out.
+
+        Raises `SessionNotFoundError`.
+        """
         return await self._backend.read(partial(messages.get_messages, session_id))
 
     async def get_messages_as_conversation(self, session_id: str) -> list[JsonObject]:
@@ -223,7 +227,7 @@ class SessionDB:
         self, session_id: str, uid: str, message: AssistantMessage, *, lease: LeaseToken | None = None
     ) -> ToolRound:
         """Store an assistant message and keep one place for the result of each of its calls, in one
-        transaction. A known uid returns the round made before."""
+        transaction. A known uid returns the round made before; raises `StoreError` when it made none."""
         calls = len(message.tool_calls)
         return await self._backend.write(
             partial(messages.begin_round, session_id, _prepared(uid, message), calls, lease)
@@ -232,9 +236,12 @@ class SessionDB:
     async def set_tool_result(
         self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
     ) -> None:
-        """Store the result of the call at `position`. A second result for one place changes nothing."""
+        """Store the result of the call at `position`. A second result for one place changes nothing.
+
+        Raises `StoreError` for a position that the round does not have, `LeaseLostError`.
+        """
         if not 0 <= position < len(round_.result_seqs):
-            raise ConfigurationError(
+            raise StoreError(
                 f"the round keeps {len(round_.result_seqs)} places, none at {position}; nothing was stored"
             )
         columns = message_to_columns(message)

@@ -10,7 +10,7 @@ from hermes_messages import AssistantMessage, StoreError, ToolMessage
 from hermes_messages.protocols import LeaseToken, StoredMessage, ToolRound
 from hermes_store.backend import Operation, Statement
 from hermes_store.escaping import escape
-from hermes_store.operations.access import WritableSession, open_for_writing
+from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
 from hermes_store.rows import (
     MessageColumns,
     message_from_columns,
@@ -42,9 +42,8 @@ ON CONFLICT (session, uid) DO NOTHING RETURNING seq
 """
 _FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
 _SELECT = """
-SELECT m.seq, m.uid, m.shape, m.text, m.body, m.created_at
-FROM sessions AS s JOIN messages AS m ON m.session = s.key
-WHERE s.id = ? AND m.body IS NOT NULL ORDER BY m.seq
+SELECT seq, uid, shape, text, body, created_at
+FROM messages WHERE session = ? AND body IS NOT NULL ORDER BY seq
 """
 _FILL = """
 UPDATE messages SET shape = ?, text = ?, body = ?, created_at = ?
@@ -101,19 +100,27 @@ def append(
 
 
 def get_messages(session_id: str) -> Operation[list[StoredMessage]]:
-    """The session's messages in order, open places left out."""
-    rows = yield Statement(_SELECT, (escape(session_id),))
+    """The session's messages in order, open places left out. Raises `SessionNotFoundError`."""
+    key = yield from find_session_key(session_id)
+    rows = yield Statement(_SELECT, (key,))
     return [stored_message_from_row(row) for row in rows]
 
 
 def begin_round(
     session_id: str, message: PreparedMessage, calls: int, token: LeaseToken | None
 ) -> Operation[ToolRound]:
-    """Store an assistant message and an open place for the result of each of its calls."""
+    """Store an assistant message and an open place for the result of each of its calls.
+
+    A known uid gives the round that it began; raises `StoreError` when it began none.
+    """
     session = yield from open_for_writing(session_id, token)
     seq, is_new = yield from _insert(session, message)
     if not is_new:
         rows = yield Statement("SELECT seq FROM messages WHERE round = ? ORDER BY position", (seq,))
+        if len(rows) != calls:
+            raise StoreError(
+                f"message {message.uid!r} is stored and began no such round; nothing was changed"
+            )
         return ToolRound(session_id, seq, tuple(row[0] for row in rows))
     places: list[int] = []
     for position in range(calls):
