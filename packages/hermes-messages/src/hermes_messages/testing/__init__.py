@@ -3,7 +3,10 @@
 Nothing in `hermes_messages` imports this package; it needs nothing but the standard library.
 
 Doubles: `ScriptedProvider` (with `text`, `calls`, `call`, `error`, `broken`, `hang`), `MemoryStore`,
-`SimpleExecutor`, `FunctionTool`, `ToolDouble`, `InterruptFlag`, `StepGate`.
+`SimpleExecutor`, `FunctionTool`, `ToolDouble`, `InterruptFlag`, `StepGate`, and the seeded `ChaosProvider`.
+
+Checks: `check_provider`, `check_store`, `check_executor` raise a `ConformanceError` that lists every promise
+of the Protocol that an implementation breaks.
 
 >>> import asyncio
 >>> from hermes_messages import ChatRequest, History, ResponseDone, UserMessage
@@ -17,6 +20,14 @@ Doubles: `ScriptedProvider` (with `text`, `calls`, `call`, `error`, `broken`, `h
 Hello!
 """
 
+from hermes_messages.testing.chaos import ChaosProvider, Fault, FaultKind
+from hermes_messages.testing.conformance import (
+    BrokenPromise,
+    ConformanceError,
+    check_executor,
+    check_provider,
+    check_store,
+)
 from hermes_messages.testing.executor import SimpleExecutor
 from hermes_messages.testing.interrupt import InterruptFlag, StepGate
 from hermes_messages.testing.memory_store import MemoryStore, StoreHook
@@ -41,6 +52,11 @@ from hermes_messages.testing.tools import FunctionTool, ToolDouble, ToolFunction
 __all__ = [
     "Answer",
     "Broken",
+    "BrokenPromise",
+    "ChaosProvider",
+    "ConformanceError",
+    "Fault",
+    "FaultKind",
     "FunctionTool",
     "Gate",
     "Hang",
@@ -58,6 +74,9 @@ __all__ = [
     "broken",
     "call",
     "calls",
+    "check_executor",
+    "check_provider",
+    "check_store",
     "error",
     "failure",
     "hang",

@@ -152,16 +152,16 @@ class _Round:
         return RoundOutcome(results=tuple(self._results), pending=tuple(self._pending))
 
     async def _run_batch(self, positions: list[int], interrupt: asyncio.Future[None]) -> None:
-        task = asyncio.current_task()
-        cancelled_before = task.cancelling() if task else 0
+        tasks = [asyncio.ensure_future(self._run_one(position, interrupt)) for position in positions]
         try:
-            async with asyncio.TaskGroup() as group:
-                for position in positions:
-                    group.create_task(self._run_one(position, interrupt))
-        except BaseExceptionGroup as failed:
-            if task and task.cancelling() > cancelled_before:  # the group prefers errors to a cancellation
-                raise asyncio.CancelledError from failed
-            raise failed.exceptions[0] from None
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await _cancel_and_wait(*tasks)
+        failed = [task.exception() for task in tasks if not task.cancelled()]
+        for error in filter(None, failed):
+            raise error
+        if len(failed) < len(tasks):
+            raise asyncio.CancelledError  # a callback of the round raised it
 
     async def _run_one(self, position: int, interrupt: asyncio.Future[None]) -> None:
         call = self._calls[position]
@@ -176,7 +176,7 @@ class _Round:
         self, position: int, call: ToolCall, interrupt: asyncio.Future[None]
     ) -> ToolMessage | None:
         """The result of `call`; None when it waits for an approval."""
-        if self._context.interrupt.requested:
+        if self._interrupted():
             return _result(call, _NOT_STARTED, "not_started")
         tool = self._executor.find(call.name)
         if tool is None:
@@ -190,7 +190,7 @@ class _Round:
             if refused is not None or self._pending_at(position):
                 return refused
         await _tell(self._context.tool_start, call)
-        if self._context.interrupt.requested:
+        if self._interrupted():
             return _result(call, _NOT_STARTED, "not_started")
         running = asyncio.ensure_future(tool.run(arguments, _Context(call, self._context)))
         stopped = await _stop_on_interrupt(running, interrupt)
@@ -214,6 +214,9 @@ class _Round:
         if asking.result():
             return None
         return _result(call, "denied: this call was not approved and did not run", "denied")
+
+    def _interrupted(self) -> bool:
+        return self._context.interrupt.requested
 
     def _pending_at(self, position: int) -> bool:
         return any(waiting.position == position for waiting in self._pending)
@@ -247,17 +250,19 @@ async def _stop_on_interrupt(running: asyncio.Future[Any], interrupt: asyncio.Fu
     return stopped
 
 
-async def _cancel_and_wait(future: asyncio.Future[Any]) -> None:
-    """Cancel `future` and wait for its end, also while being cancelled; a cancellation is passed on."""
-    future.cancel()
+async def _cancel_and_wait(*futures: asyncio.Future[Any]) -> None:
+    """Cancel what is not done and wait for all, also while being cancelled; a cancellation is passed on."""
+    for future in futures:
+        future.cancel()
     cancelled: asyncio.CancelledError | None = None
-    while not future.done():
+    while waiting := [future for future in futures if not future.done()]:
         try:
-            await asyncio.wait({future})
+            await asyncio.wait(waiting)
         except asyncio.CancelledError as error:
             cancelled = error
-    if not future.cancelled():
-        future.exception()  # seen here, or the loop reports it as never retrieved
+    for future in futures:
+        if not future.cancelled():
+            future.exception()  # seen here, or the loop reports it as never retrieved
     if cancelled is not None:
         raise cancelled
 
