@@ -20,7 +20,6 @@ is both a module and its function: `from hermes_messages.repair import repair`.
 from typing import TYPE_CHECKING, Final
 
 from hermes_messages.argument_text import (
-    MAX_DEPTH,
     ArgumentDefect,
     JsonObject,
     JsonValue,
@@ -121,7 +120,6 @@ if TYPE_CHECKING:
     from hermes_messages.trajectory import from_trajectory, to_trajectory, tools_from_trajectory
 
 __all__ = [
-    "MAX_DEPTH",
     "TRANSITIONS",
     "ArgumentDefect",
     "ArgumentsError",

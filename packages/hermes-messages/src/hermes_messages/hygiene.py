@@ -39,7 +39,8 @@ def clean_text(text: str) -> str:
         return text
     text = replace_surrogates(text)
     if _TAG.search(text):
-        return _FLAG_OR_TAG.sub(lambda match: match.group(1) or "", text)
+        cleaned = _FLAG_OR_TAG.sub(lambda match: match.group(1) or "", text)
+        return text if len(cleaned) == len(text) else cleaned
     return text
 
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from hermes_messages.argument_text import JsonObject, parse_arguments
 from hermes_messages.errors import MessageFormatError
-from hermes_messages.parts import Content, Replay
+from hermes_messages.parts import Content, Extra, Replay
 from hermes_messages.usage import Usage
 
 __all__ = [
@@ -44,7 +44,7 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     id: str
     name: str
     arguments: str
-    extra: Raw | None = None
+    extra: Extra = None
 
     def parse_arguments(self) -> JsonObject:
         """The arguments as a dict. Raises `ArgumentsError` with the position when they are no JSON object."""
@@ -56,7 +56,7 @@ class SystemMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", t
 
     content: Content
     name: str | None = None
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="user"):
@@ -64,7 +64,7 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag
 
     content: Content
     name: str | None = None
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="assistant"):
@@ -83,7 +83,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role"
     name: str | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class ToolMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="tool"):
@@ -93,7 +93,7 @@ class ToolMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag
     content: Content
     name: str | None = None
     status: ToolStatus = "ok"
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from msgspec import Raw, Struct
 
 __all__ = [
     "AudioPart",
     "Content",
+    "Extra",
     "FilePart",
     "ImagePart",
     "OpaquePart",
@@ -20,12 +23,18 @@ __all__ = [
     "content_text",
 ]
 
+if TYPE_CHECKING:
+    Extra: TypeAlias = Raw | None
+else:
+    # msgspec decodes `Raw | None` as None alone and refuses everything else; None stays the default.
+    Extra = Raw
+
 
 class TextPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
     """A run of text."""
 
     text: str
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class ImagePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="image"):
@@ -33,7 +42,7 @@ class ImagePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="
 
     url: str
     detail: str | None = None
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class AudioPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="audio"):
@@ -41,7 +50,7 @@ class AudioPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="
 
     data: str
     format: str
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class FilePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="file"):
@@ -50,7 +59,7 @@ class FilePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="f
     file_id: str | None = None
     filename: str | None = None
     data: str | None = None
-    extra: Raw | None = None
+    extra: Extra = None
 
 
 class OpaquePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="opaque"):
