@@ -13,10 +13,15 @@ import sys
 from environment import SetupError, missing_wheels, prepared, run, sync
 
 JOB = [
-    "hermes-batch", "run",
+    "hermes-batch", "run", "--resume",
     "--dataset-file", "examples/demo/prompts.jsonl",
     "--run-name", "demo",
     "--toolsets", "file,terminal,todo",
+    "--num-workers", "2",
+    "--max-iterations", "4",
+    "--max-tokens", "256",
+    "--temperature", "0",
+    "--keep-without-reasoning",
 ]  # fmt: skip
 
 API_KEYS = ("OPENROUTER_API_KEY", "OPENAI_API_KEY")

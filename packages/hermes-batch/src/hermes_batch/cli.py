@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (run, resume):
         add_run_arguments(command)
+    run.add_argument("--resume", action="store_true", help="go on with the run if it has results")
     merge = commands.add_parser("merge", help="write trajectories.jsonl and statistics.json anew")
     add_dataset_arguments(merge)
     stats = commands.add_parser("stats", help="show the statistics of a run")
@@ -229,7 +230,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
     match arguments.command:
         case "run" | "resume":
             runner = _runner(arguments)
-            statistics = asyncio.run(run_until_signal(runner, resume=arguments.command == "resume"))
+            resume = arguments.command == "resume" or arguments.resume
+            statistics = asyncio.run(run_until_signal(runner, resume=resume))
         case "merge":
             runner = BatchRunner(
                 arguments.dataset_file,

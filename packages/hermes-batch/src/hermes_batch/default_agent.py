@@ -14,7 +14,8 @@ from hermes_messages import ConfigurationError, MissingDependencyError
 from hermes_messages.protocols import AgentRequest, ExecutorOptions, Provider, ProviderOptions, SessionStore
 
 try:
-    from hermes_loop import AIAgent, make_executor, make_provider, make_store
+    from hermes_loop import AIAgent
+    from hermes_loop.discovery import make_executor, make_provider, make_store
 except ImportError as error:
     raise MissingDependencyError(
         f"the default agent of a batch needs {error.name or 'hermes-loop'}, which",
@@ -86,6 +87,7 @@ class DefaultAgentFactory:
             cwd=request.cwd,
             max_iterations=request.max_iterations or 10,
             system_prompt=request.system_prompt,
+            source=request.source,
             ephemeral_system_prompt=options.ephemeral_system_prompt,
             prefill_messages=list(options.prefill_messages),
             max_tokens=options.max_tokens,

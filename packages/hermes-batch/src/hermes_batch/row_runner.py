@@ -19,7 +19,15 @@ from hermes_batch.files import make_temporary_directory, remove_tree
 from hermes_batch.records import Record, RecordStatus, ToolStats, Turn
 from hermes_batch.rows import BadRow, PromptRow
 from hermes_batch.statistics import has_reasoning
-from hermes_messages import AssistantMessage, ErrorKind, HermesError, Message, ToolMessage, ToolSpec
+from hermes_messages import (
+    AssistantMessage,
+    ErrorKind,
+    HermesError,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    ToolSpec,
+)
 from hermes_messages.argument_text import JsonObject
 from hermes_messages.protocols import AgentFactory, AgentRequest, ConversationResult
 
@@ -158,7 +166,7 @@ def record_of(
         status=outcome.status,
         reason=outcome.reason,
         error=outcome.error,
-        conversations=tuple(Turn(step["from"], step["value"]) for step in _steps(transcript, tools)),
+        conversations=tuple(Turn(step["from"], step["value"]) for step in _steps(row, transcript, tools)),
         completed=result is not None and result["completed"],
         partial=result is not None and result["partial"],
         reached_model=_reached_model(row, transcript, result),
@@ -207,8 +215,16 @@ def _tool_spec(tool: JsonObject) -> ToolSpec:
     )
 
 
-def _steps(transcript: Sequence[Message], tools: Sequence[JsonObject]) -> list[dict[str, str]]:
-    return to_trajectory(transcript, [_tool_spec(tool) for tool in tools]) if transcript else []
+def _steps(
+    row: PromptRow | BadRow, transcript: Sequence[Message], tools: Sequence[JsonObject]
+) -> list[dict[str, str]]:
+    """The conversation as training data. The agent's own system prompt names this machine and stays out; the
+    row's own is part of the sample."""
+    if not transcript:
+        return []
+    instructions = [] if isinstance(row, BadRow) or row.system is None else [SystemMessage(row.system)]
+    conversation = [message for message in transcript if not isinstance(message, SystemMessage)]
+    return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
 
 
 def count_tools(

@@ -252,6 +252,8 @@ class BatchRunner:
                 self._stop.request()
 
         self._progress.begin(total, finished)
+        if not plan.todo:
+            self._progress.message("every row is finished; for a new run choose another --run-name")
         try:
             async with asyncio.TaskGroup() as group, aclosing(self._rows()) as rows:
                 group.create_task(writer.run())
