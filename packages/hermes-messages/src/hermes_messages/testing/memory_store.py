@@ -311,11 +311,13 @@ class MemoryStore:
         session = self._session(session_id)
         if lease is not None and lease.session_id != session_id:
             raise LeaseLostError(f"the lease is for session {lease.session_id!r}, not {session_id!r}")
-        newest = self._lease_numbers[session_id]
         if lease is None and self.held_lease(session_id) is not None:
             raise LeaseLostError(f"someone holds a lease on session {session_id!r}; nothing was stored")
-        if lease is not None and lease.number != newest:
-            raise LeaseLostError(f"the lease on session {session_id!r} was taken over; nothing was stored")
+        current = self._leases.get(session_id)
+        if lease is not None and (current is None or current.number != lease.number):
+            raise LeaseLostError(
+                f"the lease on session {session_id!r} was taken over or given back; nothing was stored"
+            )
         return session
 
     @asynccontextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -66,7 +66,7 @@ class _Round:
             session_id="check",
             task_id="check-task",
             turn_id="check-turn",
-            cwd=tempfile.gettempdir(),
+            cwd=os.sep,
             interrupt=self.interrupt,
             on_result=self._on_result,
         )
@@ -101,10 +101,7 @@ class _ExecutorChecks:
     async def _opened(self, *tools: Tool) -> ToolExecutor:
         executor = await made(self._make(tools))
         await executor.open()
-        turn = TurnContext(
-            session_id="check", task_id="check-task", turn_id="check-turn", cwd=tempfile.gettempdir()
-        )
-        await executor.refresh(turn)
+        await executor.refresh(_turn())
         return executor
 
     async def _execute(self, executor: ToolExecutor, round_: _Round, *calls: ToolCall) -> RoundOutcome:
@@ -127,8 +124,7 @@ class _ExecutorChecks:
         tools = [ToolDouble("alpha", description="first"), ToolDouble("beta")]
         executor = await made(self._make(tools))
         await executor.open()
-        turn = TurnContext(session_id="check", task_id="t", turn_id="u", cwd=tempfile.gettempdir())
-        first, again = await executor.refresh(turn), await executor.refresh(turn)
+        first, again = await executor.refresh(_turn()), await executor.refresh(_turn())
         names = [spec.name for spec in first.tools]
         expect({"alpha", "beta"} <= set(names), f"the tools given are not all listed: {names}")
         expect(first.tools == again.tools, "the list of tools differs from one refresh to the next")
@@ -307,6 +303,10 @@ class _ExecutorChecks:
             await asyncio.wait({begun})
         if work.done():
             raise UnmetError(f"execute() ended while a call should be running: {work.result()!r:.300}")
+
+
+def _turn() -> TurnContext:
+    return TurnContext(session_id="check", task_id="check-task", turn_id="check-turn", cwd=os.sep)
 
 
 def _call(call_id: str, name: str) -> ToolCall:

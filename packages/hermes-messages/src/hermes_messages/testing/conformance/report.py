@@ -88,7 +88,9 @@ async def cancel_after(work: Awaitable[object], turns: int, limit_s: float, *, t
     await finish_within(asyncio.wait({task}), limit_s, "what was cancelled")
     if task.cancelled():
         return True
-    task.result()
+    error = task.exception()
+    if error is not None:
+        raise error
     return False
 
 
@@ -116,7 +118,7 @@ async def _why_failed(check: Awaitable[None], limit_s: float) -> str:
         if not task.done():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-    return "it was cancelled, which nobody asked for" if task.cancelled() else task.result()
+    return "it was cancelled, which nobody asked for" if task.cancelled() else await task
 
 
 async def _run(check: Awaitable[None], limit_s: float) -> str:
