@@ -21,6 +21,7 @@ from hermes_messages import (
     JsonObject,
     JsonValue,
     Message,
+    MessageFormatError,
     Usage,
     content_text,
     decode_message,
@@ -75,7 +76,7 @@ def message_to_columns(message: Message) -> MessageColumns:
         rest = replace(message, content="")
     try:
         body = encode_message(rest)
-    except UnicodeEncodeError:
+    except MessageFormatError:
         shape |= BODY_ESCAPED
         body = encode_message(_map_strings(rest, escape))
     return MessageColumns(role_of(message), shape, escape(text), body.decode())

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 MAX_GROUP = 64
 """Writes that share one commit at most: bounds the time for which a group holds the write lock."""
 
-_INDEX_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT})
+_INDEX_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT})
 """What a missing or damaged index answers; a full disk or a busy database is not its fault."""
 
 
@@ -151,7 +151,7 @@ class UnitQueue:
             for unit in group:
                 self._write_unit(connection, unit, alone=len(group) == 1)
             if connection.in_transaction:
-                connection.execute("COMMIT")
+                self._commit(connection)
                 self.must_mark_stale = False
         except _IndexBroken:
             _roll_back(connection)
@@ -160,6 +160,15 @@ class UnitQueue:
             _roll_back(connection)
             for unit in group:
                 unit.error = unit.error or error
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        """Commit; the index writes its own pages only now, so its damage may show only now."""
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            if self.indexing and primary_code(error) in _INDEX_DAMAGE:
+                raise _IndexBroken from error
+            raise
 
     def _write_unit(self, connection: sqlite3.Connection, unit: Unit[Any], *, alone: bool) -> None:
         """Run one unit. Raises `sqlite3.Error` when the failure took the whole transaction with it."""

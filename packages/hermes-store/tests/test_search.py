@@ -1,0 +1,250 @@
+"""Any text may be searched for, and finds what a plain look at the texts would find."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from hermes_messages.protocols import NewMessage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hermes_store import SessionDB
+from hermes_store.search_query import Blank, Indexed, Scan, plan_search, snippet, to_index_text
+
+TEXTS = [
+    "a multi-agent system",
+    "I don't know",
+    "ubuntu 20.04 is installed",
+    "use grammar::fa here",
+    "pass --flag to it",
+    "大别山项目进展",
+    "한국어를 공부합니다",
+    "用API设计模式",
+    "100% sure_thing",
+    'say "cheese"',
+    "Grüße aus Köln",
+    "a 🎉 party",
+]
+
+
+def with_texts(folder: Path, check: Callable[[SessionDB], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with SessionDB(folder / "s.db") as db:
+            await db.create_session("s")
+            rows = [NewMessage(str(number), UserMessage(text)) for number, text in enumerate(TEXTS)]
+            await db.append_messages_batch("s", rows)
+            await check(db)
+
+    asyncio.run(main())
+
+
+def test_what_people_type_is_no_query_language(tmp_path: Path) -> None:
+    async def check(db: SessionDB) -> None:
+        for query, found in {
+            "multi-agent": 1,
+            "don't": 1,
+            "ubuntu 20.04": 1,
+            "grammar::fa": 1,
+            '"--flag"': 1,
+            "--flag": 1,
+            "a AND": 0,
+            "NEAR(": 0,
+            "*": 0,
+            '""': 0,
+            "   ": 0,
+            "": 0,
+            "words: x": 0,
+            '"cheese"': 1,
+            "%": 1,
+            "sure_thing": 1,
+            "e_thing": 1,
+            "^a": 2,
+            "grusse": 0,
+            "GRÜSSE": 0,
+            "grüße": 1,
+            "koln": 1,
+            "🎉": 1,
+        }.items():
+            assert len(await db.search_messages(query)) == found, query
+
+    with_texts(tmp_path, check)
+
+
+def test_chinese_japanese_and_korean_are_found_inside_a_run(tmp_path: Path) -> None:
+    """A word index sees one word where a reader sees many."""
+
+    async def check(db: SessionDB) -> None:
+        for query in ("大别山项目", "别山", "山", "한국", "국어", "API 设计", "API设计", "设计模式", "计模"):
+            assert len(await db.search_messages(query)) == 1, query
+        for query in ("大山", "山别", "한어", "模设"):
+            assert await db.search_messages(query) == [], query
+
+    with_texts(tmp_path, check)
+
+
+def test_short_terms_and_parts_of_words_are_found(tmp_path: Path) -> None:
+    async def check(db: SessionDB) -> None:
+        for query in ("gramm", "ubun", "20.0", "stall", "Grü"):
+            assert len(await db.search_messages(query)) == 1, query
+
+    with_texts(tmp_path, check)
+
+
+def test_filters_limit_and_rank(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for session in ("s", "t"):
+                await db.create_session(session, source=session)
+                await db.append_message(session, UserMessage("a stork among many other words here"))
+                await db.append_message(session, AssistantMessage("stork stork"))
+            assert len(await db.search_messages("stork")) == 4
+            best = await db.search_messages("stork", session_id="t", limit=1)
+            assert [(hit.session_id, hit.role, hit.snippet) for hit in best] == [
+                ("t", "assistant", ">>>stork<<< >>>stork<<<")
+            ]
+            assert {hit.role for hit in await db.search_messages("stork", role="user")} == {"user"}
+            assert {hit.session_id for hit in await db.search_messages("tork", source="s")} == {"s"}
+            assert await db.search_messages("stork", limit=0) == []
+            assert await db.search_messages("stork", limit=-1) == []
+
+    asyncio.run(main())
+
+
+def test_tool_arguments_are_not_indexed_and_results_are(tmp_path: Path) -> None:
+    """The JSON of calls would make the index outgrow what it indexes."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            call = AssistantMessage(tool_calls=(ToolCall("a", "read_file", '{"path": "heron.txt"}'),))
+            round_ = await db.begin_tool_round("s", "r", call)
+            await db.set_tool_result(round_, 0, ToolMessage("a", "a bittern"))
+            assert await db.search_messages("heron") == []
+            assert [hit.seq for hit in await db.search_messages("bittern")] == list(round_.result_seqs)
+
+    asyncio.run(main())
+
+
+@settings(max_examples=200, deadline=None)
+@given(query=st.text(st.characters(exclude_categories=())) | st.text('"*:^-+(){}AND OR\x00\ud800大山ก'))
+def test_no_text_is_an_error(query: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE t USING fts5 (words, tokenize = 'unicode61')")
+        match plan_search(query):
+            case Indexed(match=match):
+                connection.execute("SELECT rowid FROM t WHERE t MATCH ?", (match,)).fetchall()
+            case Scan(words=words):
+                assert words == tuple(query.split())
+            case Blank():
+                assert not query.split()
+    finally:
+        connection.close()
+
+
+ALPHABET = "大别山 ab한국"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(ALPHABET, max_size=8), max_size=8), st.text(ALPHABET, min_size=1, max_size=3))
+def test_a_paired_run_is_found_wherever_it_is_a_substring(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], query: str
+) -> None:
+    words = query.split()
+    expected = {number for number, text in enumerate(texts) if words and all(word in text for word in words)}
+
+    async def main() -> None:
+        async with SessionDB(tmp_path_factory.mktemp("cjk") / "s.db") as db:
+            await db.create_session("s")
+            rows = [NewMessage(str(number), UserMessage(text)) for number, text in enumerate(texts)]
+            seqs = await db.append_messages_batch("s", rows)
+            found = {seqs.index(hit.seq) for hit in await db.search_messages(query)}
+            assert found <= expected
+            if not any(character in "ab" for character in query):
+                assert found == expected
+            assert bool(found) == bool(expected)
+
+    asyncio.run(main())
+
+
+def test_snippets_show_the_place() -> None:
+    text = "x" * 500 + " the Stork came " + "y" * 500
+    shown = snippet(text, ("stork",))
+    assert ">>>Stork<<<" in shown
+    assert shown.startswith("...")
+    assert shown.endswith("...")
+    assert len(shown) < 250
+    assert snippet("short", ("absent",)) == "short"
+
+
+def test_index_text_keeps_other_scripts_and_pairs_runs() -> None:
+    assert to_index_text("plain text") == "plain text"
+    assert to_index_text("用API设计模式").split() == ["用", "API", "设计", "计模", "模式"]
+    assert to_index_text("a\x00b\ud800c") == "a b c"
+
+
+def test_a_damaged_index_never_blocks_a_write(tmp_path: Path) -> None:
+    """The index can be built again, the messages can not."""
+
+    async def main() -> None:
+        path = tmp_path / "s.db"
+        async with SessionDB(path) as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("the first stork"))
+        connection = sqlite3.connect(path)
+        connection.execute("UPDATE message_index_data SET block = x'00ff00ff'")
+        connection.commit()
+        connection.close()
+        async with SessionDB(path) as db:
+            await db.append_message("s", UserMessage("the second stork"))
+            await asyncio.gather(*(db.append_message("s", UserMessage(f"stork {n}")) for n in range(8)))
+            assert len(await db.search_messages("stork")) == 10
+        async with SessionDB(path) as db:
+            await db.append_message("s", UserMessage("another stork"))
+            assert len(await db.search_messages("stork")) == 11
+            await db.rebuild_search_index()
+            assert len(await db.search_messages("stork")) == 11
+            await db.append_message("s", UserMessage("the last stork"))
+            assert len(await db.search_messages("stork")) == 12
+            assert await db.delete_session("s")
+        connection = sqlite3.connect(path)
+        assert connection.execute("SELECT value FROM settings WHERE name = 'index'").fetchall() == [("ready",)]
+        assert connection.execute("SELECT count(*) FROM message_index_docsize").fetchall() == [(0,)]
+        connection.close()
+
+    asyncio.run(main())
+
+
+def test_a_damaged_index_found_by_a_search_gives_way_to_a_scan(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "s.db"
+        async with SessionDB(path) as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("the first stork"))
+        connection = sqlite3.connect(path)
+        connection.execute("UPDATE message_index_data SET block = x'00ff00ff'")
+        connection.commit()
+        connection.close()
+        async with SessionDB(path) as db:
+            assert len(await db.search_messages("stork")) == 1
+
+    asyncio.run(main())
+
+
+def test_the_index_can_be_left_out_and_built_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "s.db"
+        async with SessionDB(path, search_index=False) as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("a stork"))
+            assert len(await db.search_messages("stork")) == 1
+        async with SessionDB(path) as db:
+            await db.append_message("s", UserMessage("two storks"))
+            assert len(await db.search_messages("stork")) == 2
+            await db.rebuild_search_index()
+            assert [hit.snippet for hit in await db.search_messages("stork")] == ["a >>>stork<<<"]
+
+    asyncio.run(main())
