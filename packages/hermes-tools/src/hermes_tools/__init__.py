@@ -1,5 +1,55 @@
 """Declare, schedule and run the tools of an LLM agent."""
 
-from hermes_tools.tool import FunctionTool, tool
+from __future__ import annotations
 
-__all__ = ["FunctionTool", "tool"]
+from typing import TYPE_CHECKING
+
+from hermes_tools.errors import ArgumentsMismatchError, PathRefusedError, ToolFailure
+from hermes_tools.tool import FunctionTool, tool
+from hermes_tools.toolsets import ToolGroup
+
+if TYPE_CHECKING:
+    from hermes_tools.context import CallContext
+    from hermes_tools.entry_points import build_executor
+    from hermes_tools.executor import Executor
+    from hermes_tools.middleware import Handler, Invocation, Middleware, Outcome
+    from hermes_tools.settings import ExecutorSettings
+
+__all__ = [
+    "ArgumentsMismatchError",
+    "CallContext",
+    "Executor",
+    "ExecutorSettings",
+    "FunctionTool",
+    "Handler",
+    "Invocation",
+    "Middleware",
+    "Outcome",
+    "PathRefusedError",
+    "ToolFailure",
+    "ToolGroup",
+    "build_executor",
+    "tool",
+]
+
+_LAZY = {
+    "CallContext": "context",
+    "Executor": "executor",
+    "ExecutorSettings": "settings",
+    "Handler": "middleware",
+    "Invocation": "middleware",
+    "Middleware": "middleware",
+    "Outcome": "middleware",
+    "build_executor": "entry_points",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Public names that cost an import of anyio and aiofiles are loaded when they are first used."""
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = vars(import_module(f"{__name__}.{module}"))[name]
+    return found

@@ -89,7 +89,7 @@ class ToolRegistry:
 def normalised_name(name: str) -> str:
     """A name without what models add to names: `TodoTool_tool`, `functions.todo` and `Todo` become `todo`."""
     snake = _WORD_START.sub("_", name.strip()).lower().replace("-", "_").replace(" ", "_")
-    return _AFFIXES.sub("", _AFFIXES.sub("", snake)) or snake
+    return (_AFFIXES.sub("", _AFFIXES.sub("", snake)) or snake).replace("_", "")
 
 
 def check_tool(tool: Tool) -> JsonObject:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import stat
 
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
 from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.errors import ToolFailure
+from hermes_tools.errors import PathRefusedError, ToolFailure
 from hermes_tools.text_shape import SAMPLE_BYTES, looks_binary, make_visible, shape_of
 from hermes_tools.tool import tool
 
@@ -33,8 +34,11 @@ async def read_file(
     """
     workspace = file_workspace(context)
     real = await workspace.resolve(path)
-    if await files.status_of(real) is None:
+    status = await files.status_of(real)
+    if status is None:
         raise ToolFailure(f"{path}: no such file")
+    if not stat.S_ISREG(status.st_mode):
+        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
     async with await files.open_regular(real) as file:
         first = await file.read(SAMPLE_BYTES)
         if looks_binary(first):

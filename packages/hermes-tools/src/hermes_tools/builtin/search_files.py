@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from pathlib import PurePath
 from typing import Literal
 
+import msgspec
+
 from hermes_messages.protocols import ToolCallContext
+from hermes_tools import files
+from hermes_tools.builtin.workspace import file_workspace
 from hermes_tools.errors import ToolFailure
+from hermes_tools.processes import ChildProcess
+from hermes_tools.text_shape import make_visible
 from hermes_tools.tool import tool
 
 __all__ = ["search_files"]
+
+TIME_LIMIT_S = 20.0
+MAX_PATTERN = 2_000
+MAX_RESULTS = 1_000
+_WORKER = str(PurePath(__file__).with_name("search_worker.py"))
 
 
 @tool(scheduling="parallel")
@@ -27,4 +41,73 @@ async def search_files(
         path: directory to search
         limit: most results to show
     """
-    raise ToolFailure("not built yet")
+    if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
+        raise ToolFailure(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")
+    workspace = file_workspace(context)
+    root = await workspace.resolve(path)
+    if await files.status_of(root) is None:
+        raise ToolFailure(f"{path}: no such file or directory")
+    request: dict[str, str | int] = {
+        "workspace": await files.real_path(context.round.cwd),
+        "root": root,
+        "pattern": pattern,
+        "target": target,
+        "limit": min(max(1, limit), MAX_RESULTS),
+    }
+    lines, in_time = await _search(request)
+    return _shown(lines, in_time=in_time, pattern=pattern)
+
+
+async def _search(request: dict[str, str | int]) -> tuple[list[bytes], bool]:
+    """The lines that the search program printed, and whether it ended in time; it is gone in any case."""
+    child = await ChildProcess.start(
+        (sys.executable, "-I", "-S", _WORKER, msgspec.json.encode(request).decode()),
+        cwd=str(request["workspace"]),
+        environment={"PYTHONIOENCODING": "utf-8"},
+    )
+    pieces: list[bytes] = []
+    in_time = True
+    try:
+        async with asyncio.timeout(TIME_LIMIT_S):
+            while piece := await child.read():
+                pieces.append(piece)
+            await child.wait()
+    except TimeoutError:
+        in_time = False
+    finally:
+        try:
+            await child.stop()
+        finally:
+            child.close_output()
+    return b"".join(pieces).splitlines(), in_time
+
+
+def _shown(lines: list[bytes], *, in_time: bool, pattern: str) -> str:
+    """The hits as text, and how the search went."""
+    results: list[str] = []
+    notes: list[str] = []
+    complete = False
+    for line in lines:
+        try:
+            entry = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            continue  # the line at which the program was stopped
+        match entry:
+            case [name]:
+                results.append(str(name))
+            case [name, number, text]:
+                results.append(f"{name}:{number}: {text}")
+            case {"more": more, "remarks": remarks}:
+                complete = True
+                notes.extend(f"[{remark}]" for remark in remarks)
+                if more:
+                    notes.append(f"[only the first {len(results)} results are shown]")
+            case _:
+                pass
+    if not in_time:
+        notes.append(f"[stopped after {TIME_LIMIT_S:g} s; there may be more]")
+    elif not complete:
+        raise ToolFailure(f"the search failed: {b' '.join(lines[-3:]).decode(errors='replace')[:500]}")
+    if not results:
+        notes.insert(0, f"no matches for {pattern}")
+    return make_visible("\n".join([*results, *notes]))

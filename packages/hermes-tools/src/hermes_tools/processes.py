@@ -1,0 +1,169 @@
+"""Child processes: started in a group of their own, read without waiting for their children, always reaped.
+
+The output goes through a pipe that is ours, so that the end of the process is seen when the process ends, not
+when the last of its children closes the pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+from hermes_tools.shielding import finish_despite_cancel
+
+__all__ = ["ChildProcess", "exit_text"]
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1 << 16
+TERM_GRACE_S = 1.0
+KILL_WAIT_S = 1.0
+_POLL_S = 0.02
+_MISSED_EXIT_POLL_S = 0.5
+_STOP_LIMIT_S = 3.0
+
+
+class ChildProcess:
+    """A running child. Whoever starts it must `stop` it or see its end with `wait`, and `close_output`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, output: int) -> None:
+        self._process = process
+        self._output = output
+        self.pid = process.pid
+
+    @classmethod
+    async def start(cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> ChildProcess:
+        """Start `command` with no input; its output and errors come in one stream.
+
+        Raises `OSError` when it can not be started. When cancelled, nothing is left running.
+        """
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        return cls(process, read_end)
+
+    async def read(self) -> bytes:
+        """The next piece of output; empty once everyone who could write has closed the pipe."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return os.read(self._output, CHUNK_BYTES)
+            readable = loop.create_future()
+            loop.add_reader(self._output, _resolve, readable)
+            try:
+                await readable
+            finally:
+                loop.remove_reader(self._output)
+
+    def close_output(self) -> None:
+        """Close our end of the pipe. Again does nothing."""
+        if self._output >= 0:
+            output, self._output = self._output, -1
+            os.close(output)
+
+    async def wait(self) -> int | None:
+        """The exit code once the process has ended: 128+n for signal n, None where the system lost it.
+
+        An end that asyncio misses is found by asking the system now and then.
+        """
+        waiting = asyncio.ensure_future(self._process.wait())
+        try:
+            while True:
+                await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
+                if waiting.done():
+                    return _shell_code(waiting.result())
+                ended, code = _exit_status(self.pid)
+                if ended:
+                    await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
+                    return _shell_code(waiting.result()) if waiting.done() else code
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+                await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
+
+    def group_is_alive(self) -> bool:
+        """Whether a process of the group is left, be it only a child of the one that was started."""
+        return _signal_group(self.pid, 0)
+
+    async def stop(self) -> None:
+        """End the whole group: TERM, a moment, KILL; returns when it is gone. Bounded, whoever cancels."""
+        await finish_despite_cancel(self._stop, _STOP_LIMIT_S)
+
+    async def _stop(self) -> None:
+        if self._process.returncode is None or self.group_is_alive():
+            _signal_group(self.pid, signal.SIGTERM)
+            if not await self._gone_within(TERM_GRACE_S):
+                _signal_group(self.pid, signal.SIGKILL)
+                if not await self._gone_within(KILL_WAIT_S):
+                    logger.warning("process group %d did not end after SIGKILL", self.pid)
+
+    async def _gone_within(self, limit_s: float) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit_s
+        while True:
+            ended = self._process.returncode is not None or _exit_status(self.pid)[0]
+            if ended and not self.group_is_alive():
+                return True
+            if loop.time() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_S)
+
+
+def exit_text(code: int | None) -> str:
+    """An exit code in words: `exit code 1`, `exit code 137, SIGKILL`."""
+    if code is None:
+        return "exit code unknown"
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            return f"exit code {code}, {signal.Signals(code - 128).name}"
+    return f"exit code {code}"
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _shell_code(code: int) -> int:
+    return 128 - code if code < 0 else code
+
+
+def _exit_status(pid: int) -> tuple[bool, int | None]:
+    """Whether the child has ended, as the system says, and with what code; its entry is left for asyncio."""
+    try:
+        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True, None
+    if status is None:
+        return False, None
+    killed = status.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+    return True, 128 + status.si_status if killed else status.si_status
+
+
+def _signal_group(pid: int, number: int) -> bool:
+    """Send a signal to a process group; whether it exists (a group that holds only zombies does)."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
