@@ -18,11 +18,10 @@ JOB = [
     "--run-name", "demo",
     "--toolsets", "file,terminal,todo",
     "--num-workers", "2",
-    "--max-iterations", "4",
-    "--max-tokens", "256",
-    "--temperature", "0",
+    "--max-iterations", "6",
     "--keep-without-reasoning",
 ]  # fmt: skip
+FOR_THE_LOCAL_MODEL = ["--max-tokens", "256", "--temperature", "0"]
 
 API_KEYS = ("OPENROUTER_API_KEY", "OPENAI_API_KEY")
 HOST_OPTIONS = ("--base-url", "--provider")
@@ -44,7 +43,9 @@ def main() -> None:
     options = sys.argv[1:]
     env = prepared()
     groups: tuple[str, ...] = BASE
+    job = JOB
     if wants_local_model(options):
+        job = JOB + FOR_THE_LOCAL_MODEL
         groups = WITH_MODEL
         new, complaint = missing_wheels(env, *groups)
         if complaint:
@@ -55,7 +56,7 @@ def main() -> None:
         sync(env, *groups)
     except SetupError as error:
         sys.exit(f"demo: could not install what the demo needs ({error}); check the network and try again")
-    run(env, [*JOB, *options])
+    run(env, [*job, *options])
 
 
 if __name__ == "__main__":

