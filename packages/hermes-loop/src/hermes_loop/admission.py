@@ -270,20 +270,25 @@ async def admitted(
     lease: Lease,
     on_lost: Callable[[], None],
     bounds: Bounds,
+    log: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[None]:
     """Hold the agent's lock and the session's lease around one turn.
 
     On every exit the renewal is stopped and awaited before the lease is given back; a failure to give it
-    back is logged, for it expires by itself.
+    back is logged, for it expires by itself. `log` is told the name of each step that was taken.
     """
     async with lock:
         await background.cancel(BACKGROUND_LIMIT_S)
+        log("cancel_background")
         await lease.admit()
+        log("lease.admit")
         try:
             lease.start(on_lost)
+            log("lease.start")
             yield
         finally:
             await finish_despite_cancel(lambda: _give_back(lease), bounds)
+            log("lease.release")
 
 
 async def _give_back(lease: Lease) -> None:

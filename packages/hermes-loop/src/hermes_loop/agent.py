@@ -32,6 +32,7 @@ from hermes_loop.options import (
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
+from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits, TurnRequest, TurnState
 from hermes_loop.wiring import Wiring
 from hermes_messages import ConfigurationError, JsonValue, Message, UserMessage, content_text
@@ -344,27 +345,34 @@ class AIAgent:
         bound = self._bind()
         turn_id = uuid.uuid4().hex
         deps = self._deps()
-        interrupt = InterruptFlag()
         lease = lease_for(deps.store, self._session_id, turn_id, ttl_s=self._lease_ttl_s, clock=deps.clock)
+        conversation = self._conversation
+        assert conversation is not None
+        turn = TurnState(
+            session_id=self._session_id,
+            task_id=task_id if task_id is not None else uuid.uuid4().hex,
+            turn_id=turn_id,
+            request=request,
+            system_message=request.system_message,
+            conversation=conversation,
+            lease=lease,
+            interrupt=InterruptFlag(),
+            events=TurnEvents(self._options.callbacks, stream_callback, sink),
+            budget=IterationBudget(self._options.max_iterations),
+        )
         async with admitted(
-            bound.turns, self._background, lease, lambda: interrupt.request(hard=True), deps.bounds
+            bound.turns,
+            self._background,
+            lease,
+            lambda: turn.interrupt.request(hard=True),
+            deps.bounds,
+            lambda step: log_phase(turn, step, "Done"),
         ):
-            if self._closing or self._conversation is None:
+            if self._closing or not self._is_open:
                 raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
-            self._current = TurnState(
-                session_id=self._session_id,
-                task_id=task_id if task_id is not None else uuid.uuid4().hex,
-                turn_id=turn_id,
-                request=request,
-                system_message=request.system_message,
-                conversation=self._conversation,
-                lease=lease,
-                interrupt=interrupt,
-                events=TurnEvents(self._options.callbacks, stream_callback, sink),
-                budget=IterationBudget(self._options.max_iterations),
-            )
+            self._current = turn
             try:
-                return await run_turn(self._current, deps)
+                return await run_turn(turn, deps)
             finally:
                 self._current = None
 

@@ -102,9 +102,10 @@ async def finish_despite_cancel(
     failure = _failure_of(task, in_time=in_time)
     if waiter.cancelled is not None:
         raise waiter.cancelled from failure
-    if failure is not None:
-        raise failure
-    return task.result()
+    if failure is None and task.done():
+        return task.result()
+    assert failure is not None
+    raise failure
 
 
 def _start(work: Callable[[], Coroutine[object, object, T]]) -> asyncio.Task[T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from typing import assert_never
 
 from hermes_loop.events import StepEnded, TurnStarted
@@ -36,8 +37,6 @@ from hermes_messages.protocols import ConversationResult
 
 __all__ = ["run_turn"]
 
-logger = logging.getLogger(__name__)
-
 
 async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
     """The whole turn. Every way out goes through `finalize_turn`; a cancellation is raised after it."""
@@ -46,9 +45,9 @@ async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
     except asyncio.CancelledError:
         await finalize_turn(turn, deps, Stop("cancelled"))
         raise
-    except Exception as error:
-        logger.exception("turn %s of session %s failed", turn.turn_id, turn.session_id)
+    except Exception as error:  # noqa: BLE001 - a failed turn is a result; what failed is in it
         text = str(error) if isinstance(error, HermesError) else f"{type(error).__name__}: {error}"
+        log_phase(turn, "run_turn", "InternalError", logging.ERROR, traceback.format_exc())
         ending = Stop("internal_error", text)
     return await finalize_turn(turn, deps, ending)
 

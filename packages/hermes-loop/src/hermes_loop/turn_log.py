@@ -11,8 +11,10 @@ __all__ = ["log_phase"]
 logger = logging.getLogger("hermes_loop.turn")
 
 
-def log_phase(turn: TurnState, phase: str, verdict: object, level: int = logging.DEBUG) -> None:
-    """One line: the phase and what it answered. Message texts are never logged."""
+def log_phase(
+    turn: TurnState, phase: str, verdict: object, level: int = logging.DEBUG, text: str = ""
+) -> None:
+    """One line: the phase, what it answered, and a `text` for a person. Message texts are never logged."""
     if not logger.isEnabledFor(level):
         return
     name = verdict if isinstance(verdict, str) else type(verdict).__name__
@@ -25,11 +27,12 @@ def log_phase(turn: TurnState, phase: str, verdict: object, level: int = logging
     }
     logger.log(
         level,
-        "session=%s turn=%s api_call_count=%d phase=%s verdict=%s",
+        "session=%s turn=%s api_call_count=%d phase=%s verdict=%s%s",
         turn.session_id,
         turn.turn_id,
         turn.api_calls,
         phase,
         name,
+        f" {text}" if text else "",
         extra=fields,
     )

@@ -1,1 +1,3 @@
 """The phases of a turn, one module each."""
+
+__all__: list[str] = []

@@ -17,8 +17,6 @@ from hermes_messages.protocols import ConversationResult
 
 __all__ = ["finalize_turn"]
 
-logger = logging.getLogger(__name__)
-
 
 async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> ConversationResult:
     """Leave the conversation valid and durable, release what the turn used, build the result.
@@ -30,7 +28,7 @@ async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conv
         return await finish_despite_cancel(lambda: _finalize(turn, deps, ending), deps.bounds)
     except TimeoutError:
         turn.cleanup_errors.append("finalization did not finish in time; unsaved messages are in the result")
-        logger.warning("turn %s: finalization did not finish in time", turn.turn_id)
+        log_phase(turn, "finalize_turn", "TimedOut", logging.WARNING)
         return build_result(turn, deps, ending)
 
 
@@ -42,6 +40,8 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
         await _step(turn, "counting tokens", lambda: _count(turn, deps))
         await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
     await _step(turn, "releasing the task's resources", lambda: deps.executor.release(turn.task_id))
+    for failure in turn.events.failures.values():
+        log_phase(turn, "finalize_turn", "CallbackFailed", logging.WARNING, failure)
     log_phase(turn, "finalize_turn", ending.reason, logging.INFO)
     result = build_result(turn, deps, ending)
     await turn.events.emit(TurnEnded(None if ending.reason == "cancelled" else result))
@@ -53,7 +53,7 @@ async def _step(turn: TurnState, name: str, step: Callable[[], Awaitable[None]])
         await step()
     except Exception as error:  # noqa: BLE001 - one step must not take the others along; it is reported
         turn.cleanup_errors.append(f"{name}: {type(error).__name__}: {error}")
-        logger.warning("turn %s: %s failed: %s", turn.turn_id, name, error)
+        log_phase(turn, "finalize_turn", "StepFailed", logging.WARNING, f"{name}: {error}")
 
 
 async def _close(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.resume import close_open_rounds, find_open_rounds, unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
+from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Proceed, Stop
 from hermes_messages import Message, StoreError, SystemMessage, content_text
@@ -15,8 +16,6 @@ from hermes_messages.protocols import SessionRecord, SessionStore, TurnContext
 from hermes_messages.repair import repair
 
 __all__ = ["build_turn_context"]
-
-logger = logging.getLogger(__name__)
 
 
 async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
@@ -29,7 +28,8 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
         return Stop("lease_lost" if turn.lease.lost else "session_persistence_failed", str(error))
     turn.snapshot = await deps.executor.refresh(_tool_context(turn, deps))
     for absent in turn.snapshot.unavailable:
-        logger.info("tool %s is not available: %s", absent.name, absent.reason)
+        text = f"{absent.name}: {absent.reason}"
+        log_phase(turn, "build_turn_context", "ToolUnavailable", logging.INFO, text)
     try:
         await _settle_system_prompt(turn, deps, record)
     except StoreError as error:
@@ -61,12 +61,12 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
     if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.number)):
         stored = await _read_stored(turn, deps.store)
         if given is None:
-            conversation.replace(_without_system(turn, _repaired(stored, "the stored session")))
+            conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
         conversation.journal.forget()
     else:
         stored = []
     if given is not None:
-        history = _without_system(turn, _repaired(given, "the given history"))
+        history = _without_system(turn, _repaired(turn, given, "the given history"))
         conversation.replace(history)
         if deps.store is not None:
             for message in unsaved_tail(stored, history):
@@ -78,20 +78,18 @@ async def _read_stored(turn: TurnState, store: SessionStore) -> list[Message]:
     rows = await store.get_messages(turn.session_id)
     rounds = find_open_rounds(rows)
     if rounds:
-        logger.warning(
-            "session %s: %d tool rounds were cut off; their missing results are now recorded as unknown",
-            turn.session_id,
-            len(rounds),
-        )
+        text = f"{len(rounds)} stored tool rounds were cut off; missing results are recorded as unknown"
+        log_phase(turn, "build_turn_context", "RoundsClosed", logging.WARNING, text)
         await close_open_rounds(store, turn.session_id, rounds, turn.lease.token)
         rows = await store.get_messages(turn.session_id)
     return [row.message for row in rows]
 
 
-def _repaired(messages: Sequence[Message], what: str) -> tuple[Message, ...]:
+def _repaired(turn: TurnState, messages: Sequence[Message], what: str) -> tuple[Message, ...]:
     repaired = repair(messages)
     for change in repaired.changes:
-        logger.warning("%s was repaired: %s", what, change)
+        text = f"{what}: {change.kind} at message {change.index}"
+        log_phase(turn, "build_turn_context", "Repaired", logging.WARNING, text)
     return repaired.messages
 
 

@@ -1,0 +1,245 @@
+"""One representative turn, cancelled at its k-th resumption for every k, in several ways.
+
+After each: the right exception, a valid transcript in memory and in the store, the same in both, the lease
+free, no task, stream or tool left, and the next turn works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any
+
+import anyio
+import pytest
+
+from hermes_loop import AIAgent
+from hermes_messages import ErrorKind, UserMessage, validate
+from hermes_messages.testing import (
+    MemoryStore,
+    ScriptedProvider,
+    SimpleExecutor,
+    ToolDouble,
+    broken,
+    call,
+    calls,
+    failure,
+    text,
+)
+
+AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
+
+
+class World:
+    """An agent in the middle of what an agent does: a stream that breaks, parallel tools, a second round."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.provider = ScriptedProvider(
+            [
+                broken(text("Let me look", chunk_size=3), after=3, error=AGAIN),
+                calls(call("look", {"at": "a"}), call("look", {"at": "b"}), text="Let me see", chunk_size=1),
+                calls(call("write", {"to": "c"}), chunk_size=1),
+                text("It is all done now.", chunk_size=1),
+            ]
+        )
+        self.tools = [
+            ToolDouble("look", gate=_three_steps),
+            ToolDouble("write", scheduling="sequential", gate=_three_steps),
+        ]
+        self.agent = AIAgent(
+            provider=self.provider,
+            tools=SimpleExecutor(self.tools),
+            session_db=self.store,
+            session_id="s",
+            stream_delta_callback=_discard,
+        )
+
+    async def turn(self) -> str | None:
+        """The turn that is cancelled; a host's note comes while it runs."""
+        self.agent.steer("Mind the gap.")
+        return (await self.agent.run_conversation("Do it."))["final_response"]
+
+    async def check(self, where: str) -> None:
+        """Everything that must hold after the cancellation."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not others, (where, others)
+        assert self.provider.live_streams == 0, where
+        assert sum(tool.running for tool in self.tools) == 0, where
+        assert self.store.held_lease("s") is None, where
+        stored = self.store.messages("s")
+        assert validate(stored) == [], (where, stored)
+        assert [m for m in stored if isinstance(m, UserMessage)].count(UserMessage("Do it.")) <= 1, where
+        self.provider._make_step = lambda _: text("Here I am.")
+        result = await self.agent.run_conversation("Are you there?")
+        assert result["final_response"] == "Here I am.", (where, result["error"])
+        assert result["saved"], where
+        assert result["cleanup_errors"] == [], where
+        stored = self.store.messages("s")
+        assert validate(stored) == [], (where, stored)
+        assert tuple(stored) == result["transcript"], where
+        assert self.store.held_lease("s") is None, where
+        await self.agent.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}, where
+
+
+async def _three_steps() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def _discard(_: str) -> None:
+    await asyncio.sleep(0)
+
+
+@types.coroutine
+def resumed(
+    coroutine: Coroutine[Any, Any, str | None], on_resume: Callable[[int], None]
+) -> Generator[Any, Any, str | None]:
+    """Drive `coroutine`, telling `on_resume` the number of each resumption, from 1, before it happens."""
+    number = 0
+    value: object = None
+    error: BaseException | None = None
+    while True:
+        number += 1
+        on_resume(number)
+        try:
+            wish = coroutine.send(value) if error is None else coroutine.throw(error)
+        except StopIteration as stop:
+            outcome: str | None = stop.value
+            return outcome
+        value, error = None, None
+        try:
+            value = yield wish
+        except BaseException as raised:  # noqa: BLE001 - handed to the coroutine that is driven
+            error = raised
+
+
+async def count_resumptions() -> int:
+    world = World()
+    count = 0
+
+    def on_resume(number: int) -> None:
+        nonlocal count
+        count = number
+
+    assert await resumed(world.turn(), on_resume) == "It is all done now."
+    await world.check("uncancelled")
+    return count
+
+
+Way = Callable[[World, int], Awaitable[bool]]
+
+
+async def cancelled_by_task(world: World, k: int, again_after: int | None = None) -> bool:
+    """Whether the turn was cancelled."""
+
+    async def turn() -> str | None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def on_resume(number: int) -> None:
+            if number in {k, k + again_after if again_after is not None else k}:
+                task.cancel()
+
+        return await resumed(world.turn(), on_resume)
+
+    task = asyncio.create_task(turn())
+    await asyncio.wait({task})
+    if not task.cancelled():
+        assert task.exception() is None
+    return task.cancelled()
+
+
+async def cancelled_twice(world: World, k: int) -> bool:
+    return await cancelled_by_task(world, k, again_after=2)
+
+
+async def timed_out(world: World, k: int) -> bool:
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def on_resume(number: int) -> None:
+                if number == k:
+                    limit.reschedule(asyncio.get_running_loop().time())
+
+            await resumed(world.turn(), on_resume)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def scope_cancelled(world: World, k: int) -> bool:
+    with anyio.CancelScope() as scope:
+
+        def on_resume(number: int) -> None:
+            if number == k:
+                scope.cancel()
+
+        await resumed(world.turn(), on_resume)
+    return scope.cancelled_caught
+
+
+@pytest.mark.parametrize("way", [cancelled_by_task, cancelled_twice, timed_out, scope_cancelled])
+def test_a_turn_may_be_cancelled_at_every_resumption(way: Way) -> None:
+    async def main() -> None:
+        total = await count_resumptions()
+        cancelled = 0
+        for k in range(1, total + 1):
+            world = World()
+            cancelled += await way(world, k)
+            await world.check(f"{way.__name__} at resumption {k} of {total}")
+        print(f"{way.__name__}: k = {total}, cancelled {cancelled}")
+        assert total >= 100
+        # The very last resumptions may return before a deadline or scope gets its chance.
+        assert cancelled >= total - 10
+
+    asyncio.run(main())
+
+
+def test_the_tasks_of_a_turn_may_be_cancelled_at_every_resumption() -> None:
+    """Whoever cancels a task that the turn owns: the turn ends, and nothing is lost or left."""
+
+    async def one(k: int) -> int:
+        world = World()
+        count = 0
+        main_task = asyncio.current_task()
+
+        def on_resume(_: int) -> None:
+            nonlocal count
+            count += 1
+            task = asyncio.current_task()
+            if count == k and task is not None:
+                task.cancel()
+
+        def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+            if asyncio.current_task() is not None and inspect.iscoroutine(coroutine):
+                coroutine = _as_coroutine(resumed(coroutine, on_resume))
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(factory)
+        try:
+            assert main_task is not None
+            await world.turn()
+        except asyncio.CancelledError:
+            pass
+        finally:
+            loop.set_task_factory(None)
+        await world.check(f"owned task at resumption {k}")
+        return count
+
+    async def main() -> None:
+        total = await one(0)
+        for k in range(1, total + 1):
+            await one(k)
+        print(f"owned tasks: k = {total}")
+        assert total >= 50
+
+    asyncio.run(main())
+
+
+async def _as_coroutine(awaitable: Awaitable[object]) -> object:
+    return await awaitable

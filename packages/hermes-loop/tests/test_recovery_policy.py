@@ -1,0 +1,115 @@
+"""The table decides; every path is bounded."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_loop.recovery_policy import RULES, Options, RecoveryPolicy, backoff_s, decide_recovery
+from hermes_loop.verdicts import Compress, Fallback, Retry, Terminate
+from hermes_messages import ErrorKind, ProviderError
+from hermes_messages.protocols import TurnExitReason
+
+POLICY = RecoveryPolicy()
+NOTHING_LEFT = Options()
+
+
+def failed(kind: ErrorKind, retry_after_s: float | None = None) -> ProviderError:
+    return ProviderError("it failed", kind=kind, retry_after_s=retry_after_s)
+
+
+def test_every_kind_has_a_row() -> None:
+    assert set(RULES) == set(ErrorKind)
+    assert {rule.ends_with for rule in RULES.values()} <= set(get_args(TurnExitReason))
+
+
+@pytest.mark.parametrize(
+    "kind", [ErrorKind.RATE_LIMIT, ErrorKind.OVERLOADED, ErrorKind.SERVER, ErrorKind.TRANSPORT]
+)
+def test_what_may_pass_is_asked_again(kind: ErrorKind) -> None:
+    assert isinstance(decide_recovery(failed(kind), 1, NOTHING_LEFT, POLICY, 0.5), Retry)
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.AUTH, ErrorKind.BILLING, ErrorKind.NOT_FOUND, ErrorKind.FORMAT])
+def test_what_can_not_pass_is_not_asked_again(kind: ErrorKind) -> None:
+    verdict = decide_recovery(failed(kind), 1, NOTHING_LEFT, POLICY, 0.5)
+    assert verdict == Terminate("provider_error", "it failed")
+
+
+def test_a_fixed_refusal_is_not_paid_for_twice() -> None:
+    verdict = decide_recovery(failed(ErrorKind.CONTENT_POLICY), 1, NOTHING_LEFT, POLICY, 0.5)
+    assert isinstance(verdict, Terminate)
+    assert verdict.reason == "refused"
+
+
+def test_a_format_error_never_reaches_compression() -> None:
+    everything = Options(fallback_left=True, can_compress=True)
+    verdict = decide_recovery(failed(ErrorKind.FORMAT), 1, everything, POLICY, 0.5)
+    assert isinstance(verdict, Terminate)
+
+
+def test_an_overflow_compresses_first_then_falls_back_then_ends() -> None:
+    overflow = failed(ErrorKind.CONTEXT_OVERFLOW)
+    both = Options(fallback_left=True, can_compress=True)
+    assert isinstance(decide_recovery(overflow, 1, both, POLICY, 0), Compress)
+    assert isinstance(decide_recovery(overflow, 1, Options(fallback_left=True), POLICY, 0), Fallback)
+    last = decide_recovery(overflow, 1, NOTHING_LEFT, POLICY, 0)
+    assert isinstance(last, Terminate)
+    assert last.reason == "context_overflow"
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(1.25, 1.25), (0.0, 0.0), (-1.0, 0.0), (60.0, 60.0)])
+def test_the_wait_that_the_host_asks_for_is_kept(asked: float, waited: float) -> None:
+    verdict = decide_recovery(failed(ErrorKind.RATE_LIMIT, asked), 1, NOTHING_LEFT, POLICY, 0.5)
+    assert verdict == Retry(waited, "rate_limit")
+
+
+def test_a_wait_of_a_day_is_not_slept_but_told() -> None:
+    verdict = decide_recovery(failed(ErrorKind.RATE_LIMIT, 86_400), 1, NOTHING_LEFT, POLICY, 0.5)
+    assert isinstance(verdict, Terminate)
+    assert "86400 s" in verdict.error
+    elsewhere = decide_recovery(
+        failed(ErrorKind.RATE_LIMIT, 86_400), 1, Options(fallback_left=True), POLICY, 0.5
+    )
+    assert isinstance(elsewhere, Fallback)
+
+
+@given(st.sampled_from(ErrorKind), st.floats(0, 1, exclude_max=True))
+def test_with_a_fallback_left_a_passing_failure_never_ends_the_turn(kind: ErrorKind, jitter: float) -> None:
+    options = Options(fallback_left=True)
+    for attempt in range(1, 50):
+        verdict = decide_recovery(failed(kind), attempt, options, POLICY, jitter)
+        if not isinstance(verdict, Retry):
+            break
+    assert isinstance(verdict, Fallback) is RULES[kind].fallback
+
+
+@given(
+    st.sampled_from(ErrorKind),
+    st.one_of(st.none(), st.floats(-10, 100_000)),
+    st.floats(0, 1, exclude_max=True),
+    st.booleans(),
+    st.booleans(),
+)
+def test_every_sequence_of_failures_ends(
+    kind: ErrorKind, retry_after_s: float | None, jitter: float, fallback: bool, compress: bool
+) -> None:
+    options = Options(fallback_left=fallback, can_compress=compress)
+    slept = 0.0
+    for attempt in range(1, POLICY.max_attempts + 1):
+        verdict = decide_recovery(failed(kind, retry_after_s), attempt, options, POLICY, jitter)
+        if not isinstance(verdict, Retry):
+            return
+        assert 0 <= verdict.after_s <= POLICY.max_retry_after_s
+        slept += verdict.after_s
+    pytest.fail(f"no end after {POLICY.max_attempts} attempts")
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
+def test_the_backoff_grows_with_jitter_and_has_a_cap(attempt: int, jitter: float) -> None:
+    wait = backoff_s(POLICY, attempt, jitter)
+    assert POLICY.base_s * 0.5 <= wait <= POLICY.max_backoff_s
+    assert wait <= backoff_s(POLICY, attempt + 1, jitter) + 1e-9
