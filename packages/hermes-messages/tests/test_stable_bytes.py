@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from message_strategies import conversations
+
+from hermes_messages import (
+    AssistantMessage,
+    History,
+    Message,
+    MessageLog,
+    StableBytes,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    encode_messages,
+    segments,
+)
+
+
+def encode(messages: Sequence[Message]) -> bytes:
+    return encode_messages(messages)[1:-1]
+
+
+def a_round(number: int) -> list[Message]:
+    return [
+        AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}"))),
+        ToolMessage("a", f"result {number}"),
+        ToolMessage("b", f"result {number}"),
+    ]
+
+
+def test_segments_are_what_some_wires_merge() -> None:
+    messages = [
+        SystemMessage("s"),
+        UserMessage("1"),
+        UserMessage("2"),
+        *a_round(1),
+        *a_round(2),
+        AssistantMessage("x"),
+        UserMessage("3"),
+    ]
+    assert list(segments(messages)) == [(0, 1), (1, 3), (3, 6), (6, 9), (9, 10), (10, 11)]
+    assert list(segments(messages, 6)) == [(6, 9), (9, 10), (10, 11)]
+    assert list(segments([])) == []
+
+
+def test_only_the_open_segment_is_encoded_again() -> None:
+    log = MessageLog([SystemMessage("s"), UserMessage("hi")])
+    stable = StableBytes(encode)
+    stable.encode(log.view())
+    assert stable.encode_calls == 2
+    for number in range(50):
+        log.extend(a_round(number))
+        before = stable.encode_calls
+        stable.encode(log.view())
+        assert stable.encode_calls - before == 2  # the segment that closed, and the new open one
+    before = stable.encode_calls
+    stable.encode(log.view())
+    assert stable.encode_calls - before == 1
+
+
+@given(conversations(), st.lists(st.integers(0, 30), max_size=8))
+def test_closed_bytes_never_change_whatever_views_are_encoded(
+    messages: list[Message], cuts: list[int]
+) -> None:
+    log = MessageLog()
+    stable = StableBytes(encode)
+    closed: tuple[bytes, ...] = ()
+    for message in messages:
+        log.append(message)
+        encoded = stable.encode(log.view())
+        assert encoded.closed[: len(closed)] == closed
+        closed = encoded.closed
+        assert encoded.joined() == encode(list(log.view()))
+        for cut in cuts:
+            if cut <= len(log):
+                older = stable.encode(History(log, cut))
+                assert older.joined() == encode(messages[:cut])
+                assert older.closed == closed[: len(older.closed)]
+
+
+def test_segments_that_encode_to_nothing_leave_no_comma() -> None:
+    def without_system(messages: Sequence[Message]) -> bytes:
+        return encode([message for message in messages if not isinstance(message, SystemMessage)])
+
+    history = History.of([SystemMessage("s"), UserMessage("hi"), AssistantMessage("x")])
+    encoded = StableBytes(without_system).encode(history)
+    assert encoded.joined() == encode(history[1:])
+    assert encoded.closed == (b"", encode(history[1:2]))
+
+
+def test_bytes_go_with_their_log() -> None:
+    stable = StableBytes(encode)
+    history = History.of([UserMessage("hi"), AssistantMessage("x")])
+    stable.encode(history)
+    assert len(stable._logs) == 1
+    del history
+    gc.collect()
+    assert len(stable._logs) == 0
+
+
+def test_a_failing_encoder_leaves_the_kept_bytes_right() -> None:
+    fail = True
+
+    def fragile(messages: Sequence[Message]) -> bytes:
+        if fail and isinstance(messages[0], AssistantMessage):
+            raise RuntimeError("no")
+        return encode(messages)
+
+    history = History.of([UserMessage("hi"), AssistantMessage("x"), UserMessage("more")])
+    stable = StableBytes(fragile)
+    with pytest.raises(RuntimeError):
+        stable.encode(history)
+    fail = False
+    assert stable.encode(history).joined() == encode(history)
+
+
+def test_history_is_a_sequence() -> None:
+    messages = [UserMessage(str(number)) for number in range(5)]
+    log = MessageLog(messages)
+    view = log.view()
+    log.append(UserMessage("later"))
+    assert len(view) == 5
+    assert list(view) == messages
+    assert view[-1] == messages[-1]
+    assert view[1:3] == tuple(messages[1:3])
+    assert view[::-2] == tuple(messages[::-2])
+    assert view[:100] == tuple(messages)
+    assert view == messages
+    assert view != messages[:4]
+    assert view == History.of(messages)
+    assert view != "text"
+    assert UserMessage("later") not in view
+    for index in (5, -6):
+        with pytest.raises(IndexError):
+            view[index]
+    assert repr(view) == "History(5 messages)"
+
+
+def test_a_view_can_not_be_longer_than_its_log() -> None:
+    log = MessageLog([UserMessage("hi")])
+    for length in (-1, 2):
+        with pytest.raises(ValueError, match="view of"):
+            History(log, length)
