@@ -4,6 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Raw
+
 from hermes_messages import (
     AssistantMessage,
     ImagePart,
@@ -20,10 +24,6 @@ from hermes_messages import (
     UserMessage,
 )
 from hermes_messages.protocols import NewMessage, SessionInfo
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec import Raw
-
 from hermes_store import SessionDB
 from hermes_store.escaping import escape, unescape
 from hermes_store.rows import message_from_columns, message_to_columns
@@ -98,7 +98,9 @@ def test_the_escape_rule_is_reversible_and_its_text_can_be_bound(text: str) -> N
     assert b"\x00" not in escaped.encode("utf-8")
 
 
-@given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())) | st.none())
+@given(
+    st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())) | st.none()
+)
 def test_columns_lose_nothing(content: str, reasoning: str | None) -> None:
     for message in (AssistantMessage(content, reasoning=reasoning), UserMessage((TextPart(content),))):
         _, shape, text, body = message_to_columns(message)

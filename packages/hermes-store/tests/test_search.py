@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from hermes_messages.protocols import NewMessage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
 from hermes_store.search_query import Blank, Indexed, Scan, plan_search, snippet, to_index_text
 
@@ -211,7 +211,9 @@ def test_a_damaged_index_never_blocks_a_write(tmp_path: Path) -> None:
             assert len(await db.search_messages("stork")) == 12
             assert await db.delete_session("s")
         connection = sqlite3.connect(path)
-        assert connection.execute("SELECT value FROM settings WHERE name = 'index'").fetchall() == [("ready",)]
+        assert connection.execute("SELECT value FROM settings WHERE name = 'index'").fetchall() == [
+            ("ready",)
+        ]
         assert connection.execute("SELECT count(*) FROM message_index_docsize").fetchall() == [(0,)]
         connection.close()
 

@@ -5,9 +5,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+
 from hermes_messages import ConfigurationError, SessionNotFoundError, Usage, UserMessage
 from hermes_messages.protocols import SessionInfo
-
 from hermes_store import SessionDB
 
 
@@ -27,7 +27,11 @@ def test_a_session_keeps_what_it_was_made_with(tmp_path: Path) -> None:
             made = await db.ensure_session("s", info)
             again = await db.ensure_session("s", SessionInfo(source="other"))
             assert made == again == await db.get_session("s")
-            assert (made.source, made.system_prompt, made.metadata) == ("batch", "Be brief.", {"n": [1, None]})
+            assert (made.source, made.system_prompt, made.metadata) == (
+                "batch",
+                "Be brief.",
+                {"n": [1, None]},
+            )
             assert await db.get_session("absent") is None
 
     asyncio.run(main())
@@ -66,7 +70,7 @@ def test_metadata_is_merged_and_bad_metadata_changes_nothing(tmp_path: Path) -> 
             await db.update_session_meta("s", metadata={"b": 3, "c": None})
             for bad in ({"x": {1, 2}}, {"x": float("nan")}):
                 with pytest.raises(ConfigurationError, match="JSON"):
-                    await db.update_session_meta("s", metadata=bad)  # type: ignore[dict-item]
+                    await db.update_session_meta("s", metadata=bad)  # type: ignore[arg-type]
             record = await db.get_session("s")
             assert record is not None
             assert record.metadata == {"a": 1, "b": 3, "c": None}

@@ -28,47 +28,40 @@ __all__ = ["ThreadConnection", "hand_over"]
 _log = logging.getLogger(__name__)
 
 
-class ThreadConnection(aiosqlite.Connection):
-    """A SQLite connection that lives on a thread of aiosqlite's. Left unclosed it warns.
+class _Holder:
+    """Where the thread keeps its connection. Functions posted to the thread hold this, not their owner: the
+    thread keeps the last one it ran, and an owner that its program forgot would never be collected."""
 
-    The thread keeps a reference to the last function it ran, so posted functions hold this object weakly:
-    else one that its program forgot would never be collected.
-    """
+    __slots__ = ("raw",)
+
+    def __init__(self) -> None:
+        self.raw: sqlite3.Connection | None = None
+
+
+class ThreadConnection(aiosqlite.Connection):
+    """A SQLite connection that lives on a thread of aiosqlite's. Left unclosed it warns."""
 
     def __init__(self, connector: Callable[[], sqlite3.Connection], name: str) -> None:
         super().__init__(connector, iter_chunk_size=64)
+        self._holder = _Holder()
         self._name = name
         self._thread.name = f"hermes-store {name}"
         self._thread.daemon = True
         self._thread.start()
-
-    @property
-    def raw(self) -> sqlite3.Connection | None:
-        """The connection itself, for functions on the thread; None before `open` and after `retire`."""
-        return self._connection
-
-    @raw.setter
-    def raw(self, connection: sqlite3.Connection | None) -> None:
-        self._connection = connection
+        self._forgotten = weakref.finalize(self, _close_forgotten, self._tx.put_nowait, self._holder, name)
 
     def open(self) -> asyncio.Future[None]:
         """Connect, on the thread. The future is set when that is done, or has failed."""
-        connector, me = self._connector, weakref.ref(self)
+        connector, holder = self._connector, self._holder
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[None] = loop.create_future()
 
         def connect() -> None:
             failure: Exception | None = None
             try:
-                raw = connector()
+                holder.raw = connector()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised to the one who waits
                 failure = error
-            else:
-                owner = me()
-                if owner is None:
-                    raw.close()
-                else:
-                    owner.raw = raw
             hand_over(loop, lambda: _settle(outcome, failure))
 
         self._tx.put_nowait((None, connect))
@@ -77,48 +70,45 @@ class ThreadConnection(aiosqlite.Connection):
     def post(self, function: Callable[[sqlite3.Connection | None], None]) -> None:
         """Run `function` on the thread, after all that was posted before, with the connection or None when
         it is closed. It must not raise."""
-        me = weakref.ref(self)
-
-        def run() -> None:
-            owner = me()
-            function(None if owner is None else owner.raw)
-
-        self._tx.put_nowait((None, run))
+        holder = self._holder
+        self._tx.put_nowait((None, lambda: function(holder.raw)))
 
     def retire(self) -> asyncio.Future[None]:
         """Close after all that was posted before, and end the thread. The future tells when."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[None] = loop.create_future()
-        self._post_end(lambda: hand_over(loop, lambda: _settle(outcome, None)))
+        close = _closer(self._holder, self._name, lambda: hand_over(loop, lambda: _settle(outcome, None)))
+        self._forgotten.detach()
+        self._tx.put_nowait((None, close))
         return outcome
 
-    def _post_end(self, on_closed: Callable[[], None] | None) -> None:
-        def close_and_stop() -> object:
-            raw, self.raw = self.raw, None
-            try:
-                if raw is not None:
-                    raw.close()
-            except sqlite3.Error:
-                _log.warning("closing %s failed; what was acknowledged is saved", self._name, exc_info=True)
-            if on_closed is not None:
-                on_closed()
-            return _STOP_RUNNING_SENTINEL
 
-        self._running = False
-        self._tx.put_nowait((None, close_and_stop))
+def _closer(holder: _Holder, name: str, on_closed: Callable[[], None]) -> Callable[[], object]:
+    def close_and_stop() -> object:
+        raw, holder.raw = holder.raw, None
+        try:
+            if raw is not None:
+                raw.close()
+        except sqlite3.Error:
+            _log.warning("closing %s failed; what was acknowledged is saved", name, exc_info=True)
+        on_closed()
+        return _STOP_RUNNING_SENTINEL
 
-    def __del__(self) -> None:
-        if not self._running:
-            return
-        if self.raw is not None:
-            warnings.warn(
-                f"the session store {self._name!r} was not closed; what it acknowledged is saved. "
-                "Use 'async with SessionDB(...)' or await its close()",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
-        self._post_end(None)
+    return close_and_stop
+
+
+def _close_forgotten(
+    post: Callable[[tuple[None, Callable[[], object]]], None], holder: _Holder, name: str
+) -> None:
+    """The owner is gone, or the program ends, and nobody closed."""
+    if holder.raw is not None:
+        warnings.warn(
+            f"the session store {name!r} was not closed; what it acknowledged is saved. "
+            "Use 'async with SessionDB(...)' or await its close()",
+            ResourceWarning,
+            stacklevel=2,
+        )
+    post((None, _closer(holder, name, lambda: None)))
 
 
 def hand_over(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:

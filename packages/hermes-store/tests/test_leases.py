@@ -1,0 +1,164 @@
+"""One writer at a time: who holds the lease, and what a late writer is told."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hermes_messages import (
+    AssistantMessage,
+    ConfigurationError,
+    LeaseLostError,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from hermes_messages.protocols import LeaseToken
+from hermes_store import SessionDB
+from hermes_store.fencing import HeldLease, refusal
+from hermes_store.sqlite import SqliteBackend
+from hermes_store.sqlite_open import SqliteOptions
+
+ROUND = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"),))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def store_with_clock(path: Path) -> tuple[SessionDB, Clock]:
+    db, clock = SessionDB(path), Clock()
+    db._backend = SqliteBackend(str(path), SqliteOptions(), clock=clock)
+    return db, clock
+
+
+def test_the_rule() -> None:
+    token = LeaseToken("s", "me", 4, 100.0)
+    assert refusal(None, None, 50.0) is None
+    assert refusal(None, token, 50.0) is not None
+    assert refusal(HeldLease("me", 4, 100.0), token, 50.0) is None
+    assert refusal(HeldLease("me", 4, 100.0), token, 150.0) is None
+    assert refusal(HeldLease("you", 5, 100.0), token, 50.0) is not None
+    assert refusal(HeldLease("you", 5, 100.0), token, 150.0) is not None
+    assert refusal(HeldLease("you", 5, 100.0), None, 50.0) is not None
+    assert refusal(HeldLease("you", 5, 100.0), None, 150.0) is None
+
+
+def test_one_holder_at_a_time_and_numbers_that_grow(tmp_path: Path) -> None:
+    async def main() -> None:
+        db, clock = store_with_clock(tmp_path / "s.db")
+        async with db:
+            first = await db.try_acquire_session_turn_lease("s", "a", 10)
+            assert first is not None
+            assert first == LeaseToken("s", "a", first.number, 1010.0)
+            assert await db.try_acquire_session_turn_lease("s", "b", 10) is None
+            other = await db.try_acquire_session_turn_lease("t", "b", 10)
+            assert other is not None
+            await db.release_session_turn_lease(first)
+            second = await db.try_acquire_session_turn_lease("s", "b", 10)
+            assert second is not None
+            assert second.number > first.number
+            await db.release_session_turn_lease(first)
+            assert await db.try_acquire_session_turn_lease("s", "a", 10) is None
+            clock.now += 9
+            second = await db.refresh_session_turn_lease(second, 10)
+            clock.now += 9
+            assert await db.try_acquire_session_turn_lease("s", "a", 10) is None
+            clock.now += 2
+            third = await db.try_acquire_session_turn_lease("s", "a", 10)
+            assert third is not None
+            assert third.number > second.number
+            with pytest.raises(LeaseLostError):
+                await db.refresh_session_turn_lease(second, 10)
+
+    asyncio.run(main())
+
+
+def test_a_late_writer_changes_nothing(tmp_path: Path) -> None:
+    """Its process stood still past the end of its lease, and somebody else goes on."""
+
+    async def main() -> None:
+        db, clock = store_with_clock(tmp_path / "s.db")
+        async with db:
+            await db.create_session("s")
+            old = await db.try_acquire_session_turn_lease("s", "old", 10)
+            round_ = await db.begin_tool_round("s", "r", ROUND, lease=old)
+            clock.now += 11
+            await db.append_message("s", UserMessage("nobody took it"), lease=old)
+            new = await db.try_acquire_session_turn_lease("s", "new", 10)
+            before = await db.get_messages("s")
+            for late in (old, None):
+                with pytest.raises(LeaseLostError):
+                    await db.append_message("s", UserMessage("late"), lease=late)
+                with pytest.raises(LeaseLostError):
+                    await db.begin_tool_round("s", "r2", ROUND, lease=late)
+                with pytest.raises(LeaseLostError):
+                    await db.set_tool_result(round_, 0, ToolMessage("a", "late"), lease=late)
+                with pytest.raises(LeaseLostError):
+                    await db.close_open_rounds("s", lease=late)
+                with pytest.raises(LeaseLostError):
+                    await db.delete_session("s", lease=late)
+            assert await db.get_messages("s") == before
+            await db.set_session_title("s", "titles are free")
+            await db.update_session_meta("s", metadata={"a": 1})
+            assert await db.close_open_rounds("s", lease=new) == 1
+            assert new is not None
+            await db.release_session_turn_lease(new)
+            with pytest.raises(LeaseLostError):
+                await db.append_message("s", UserMessage("late"), lease=new)
+            await db.append_message("s", UserMessage("free again"))
+
+    asyncio.run(main())
+
+
+def test_a_group_of_writes_refuses_only_the_late_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        db, clock = store_with_clock(tmp_path / "s.db")
+        async with db:
+            await db.create_session("s")
+            old = await db.try_acquire_session_turn_lease("s", "old", 10)
+            clock.now += 11
+            new = await db.try_acquire_session_turn_lease("s", "new", 10)
+            writes = [
+                db.append_message("s", UserMessage(str(number)), lease=old if number % 3 == 0 else new)
+                for number in range(30)
+            ]
+            results = await asyncio.gather(*writes, return_exceptions=True)
+            for number, result in enumerate(results):
+                assert isinstance(result, LeaseLostError if number % 3 == 0 else int)
+            assert len(await db.get_messages("s")) == 20
+            assert len(await db.search_messages("1")) == 1
+
+    asyncio.run(main())
+
+
+def test_a_lease_needs_a_time(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for ttl in (0, -1, float("inf"), float("nan")):
+                with pytest.raises(ConfigurationError):
+                    await db.try_acquire_session_turn_lease("s", "a", ttl)
+
+    asyncio.run(main())
+
+
+def test_an_operation_of_the_backend_is_one_transaction(tmp_path: Path) -> None:
+    """Two holders that ask at once, on two connections: one of them gets it."""
+
+    async def main() -> None:
+        stores = [SessionDB(tmp_path / "s.db") for _ in range(4)]
+        for number in range(10):
+            answers = await asyncio.gather(
+                *(db.try_acquire_session_turn_lease("s", f"h{i}", 60) for i, db in enumerate(stores))
+            )
+            held = [answer for answer in answers if answer is not None]
+            assert len(held) == 1, number
+            await stores[0].release_session_turn_lease(held[0])
+        for db in stores:
+            await db.close()
+
+    asyncio.run(main())

@@ -1,0 +1,155 @@
+"""Several processes on one file, and processes that are killed."""
+
+import asyncio
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+from hermes_messages import ToolMessage
+from hermes_messages.protocols import LeaseToken
+from hermes_store import SessionDB
+
+NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+KILLS = 200 if NIGHTLY else 20
+WRITERS = (2, 8) if NIGHTLY else (2, 4)
+ROWS = 200 if NIGHTLY else 60
+
+APPENDER = """
+import asyncio, sys
+from hermes_messages import UserMessage
+from hermes_store import SessionDB
+
+async def main(path, name, rows):
+    async with SessionDB(path, busy_timeout_s=60) as db:
+        await db.create_session("s")
+        for number in range(rows):
+            await db.append_message("s", UserMessage(f"{name} {number}"), uid=f"{name}-{number}")
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def test_processes_that_append_to_one_session_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    for writers in WRITERS:
+        path = tmp_path / f"{writers}.db"
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", APPENDER, str(path), str(number), str(ROWS)],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(writers)
+        ]
+        for process in processes:
+            _, errors = process.communicate(timeout=100)
+            assert process.returncode == 0, errors
+        uids = asyncio.run(stored_uids(path))
+        for number in range(writers):
+            own = [uid for uid in uids if uid.startswith(f"{number}-")]
+            assert own == [f"{number}-{row}" for row in range(ROWS)]
+        assert len(uids) == writers * ROWS
+
+
+async def stored_uids(path: Path) -> list[str]:
+    async with SessionDB(path) as db:
+        return [item.uid for item in await db.get_messages("s")]
+
+
+KILLED = """
+import asyncio, os, sys
+from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from hermes_store import SessionDB
+
+path, run = sys.argv[1:]
+
+def tell(line):
+    os.write(1, (line + "\\n").encode())
+
+async def main():
+    db = SessionDB(path)
+    await db.create_session("s")
+    tell("open")
+    lease = None
+    while lease is None:
+        lease = await db.try_acquire_session_turn_lease("s", run, 0.05)
+    number = 0
+    while True:
+        uid = f"{run}-{number}"
+        lease = await db.refresh_session_turn_lease(lease, 0.05)
+        await db.append_message("s", UserMessage(uid), uid=uid, lease=lease)
+        tell(uid)
+        calls = tuple(ToolCall(f"{uid}-{i}", "f", "{}") for i in range(2))
+        made = await db.begin_tool_round("s", f"{uid}-r", AssistantMessage(tool_calls=calls), lease=lease)
+        tell(f"{uid}-r")
+        await asyncio.gather(*(
+            db.set_tool_result(made, i, ToolMessage(call.id, "done"), lease=lease)
+            for i, call in enumerate(calls)
+        ))
+        tell(f"{uid}-r/result/0")
+        tell(f"{uid}-r/result/1")
+        number += 1
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_killed_at_any_moment_keeps_all_it_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    moments = random.Random(11)
+    acknowledged: list[str] = []
+    for run in range(KILLS):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path), str(run)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "open\n"
+            wanted = moments.randint(0, 30)
+            acknowledged += [process.stdout.readline().strip() for _ in range(wanted)]
+            process.kill()
+            acknowledged += [line.strip() for line in process.stdout if line.endswith("\n")]
+        check_file(path)
+        uids = asyncio.run(stored_uids(path))
+        assert len(uids) == len(set(uids))
+        assert set(acknowledged) <= set(uids)
+    assert len(acknowledged) > KILLS
+    asyncio.run(check_resumable(path))
+
+
+def check_file(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    try:
+        connection.create_function("hermes_index_text", 1, lambda text: text, deterministic=True)
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    finally:
+        connection.close()
+
+
+async def check_resumable(path: Path) -> None:
+    """The lease of the dead expires, open rounds are closed once, and the index knows every text."""
+    async with SessionDB(path) as db:
+        lease = await take_over(db)
+        known = {item.seq for item in await db.get_messages("s")}
+        missing = sum(len(set(round_.result_seqs) - known) for round_ in await db.open_rounds("s"))
+        assert await db.close_open_rounds("s", lease=lease) == missing
+        unknown = [
+            item
+            for item in await db.get_messages("s")
+            if isinstance(item.message, ToolMessage) and item.message.status == "unknown"
+        ]
+        assert len(unknown) == missing
+        results = [item for item in await db.get_messages("s") if isinstance(item.message, ToolMessage)]
+        found = await db.search_messages("done", limit=100_000)
+        assert len(found) == len(results) - missing
+
+
+async def take_over(db: SessionDB) -> LeaseToken:
+    """Ask until the lease of the process that was killed is over."""
+    async with asyncio.timeout(30):
+        while True:
+            lease = await db.try_acquire_session_turn_lease("s", "heir", 30)
+            if lease is not None:
+                return lease
+            await asyncio.sleep(0.02)
