@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from hermes_messages import ErrorKind, ProviderError, StreamEvent
 from hermes_messages.assembler import StreamAssembler
 from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
@@ -76,7 +74,7 @@ class Incoming:
                 self._plain = bytearray()
         if self._plain is not None:
             self._plain += chunk
-            self._clock.event_came(_now())
+            self._clock.event_came()
             if len(self._plain) > _MAX_PLAIN_BYTES:
                 raise _too_large(f"the answer is larger than {_MAX_PLAIN_BYTES} bytes")
             return []
@@ -101,11 +99,11 @@ class Incoming:
             return told
         if self._reader.done:
             if not was_done:
-                self._clock.end_came(_now())
+                self._clock.end_came()
         elif not self._reader.finished:
-            self._clock.event_came(_now())
+            self._clock.event_came()
         elif not was_finished:
-            self._clock.finish_came(_now())
+            self._clock.finish_came()
         return told
 
     def _end(self) -> list[StreamEvent]:
@@ -137,7 +135,3 @@ class Incoming:
 
 def _too_large(what: str) -> ProviderError:
     return ProviderError(f"{what}; reading was stopped", kind=ErrorKind.SERVER)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -34,34 +34,44 @@ class Timeouts(Struct, frozen=True, kw_only=True):
 
 
 class StreamClock:
-    """The deadline of the next wait of one request. Times are the event loop's."""
+    """The deadline of each wait of one request. Times are the event loop's.
 
-    __slots__ = ("_deadline", "_timeouts", "_total", "_what")
+    The limits between events begin anew when waiting begins, so a slow consumer is not taken for a slow host.
+    """
+
+    __slots__ = ("_deadline", "_fresh", "_limit", "_timeouts", "_total", "_what")
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts
         self._total = _at(now, timeouts.total_s)
-        self._deadline = _at(now, timeouts.first_event_s)
-        self._what = f"no event came within {timeouts.first_event_s} s (first_event_s)"
+        self._limit = timeouts.first_event_s
+        self._deadline = _at(now, self._limit)
+        self._fresh = False
+        self._what = f"no event came within {self._limit} s (first_event_s)"
 
-    def event_came(self, now: float) -> None:
+    def event_came(self) -> None:
         """The answer goes on."""
-        self._deadline = _at(now, self._timeouts.between_events_s)
-        self._what = f"no further event came within {self._timeouts.between_events_s} s (between_events_s)"
+        self._limit = self._timeouts.between_events_s
+        self._fresh = True
+        self._what = f"no further event came within {self._limit} s (between_events_s)"
 
-    def finish_came(self, now: float) -> None:
+    def finish_came(self) -> None:
         """The answer is whole; only its end is missing."""
-        self._deadline = _at(now, self._timeouts.after_finish_s)
-        self._what = f"the stream was not closed within {self._timeouts.after_finish_s} s (after_finish_s)"
+        self._limit = self._timeouts.after_finish_s
+        self._fresh = True
+        self._what = f"the stream was not closed within {self._limit} s (after_finish_s)"
 
-    def end_came(self, now: float) -> None:
+    def end_came(self) -> None:
         """Nothing is missing: a moment for the connection to end tidily, so that it can be used again."""
-        self._deadline = now + _TIDY_END_S
+        self._limit = _TIDY_END_S
+        self._fresh = True
         self._what = "the connection was not ended"
 
-    @property
-    def deadline(self) -> float | None:
-        """When to stop waiting; None for never."""
+    def begin_wait(self, now: float) -> float | None:
+        """When to stop the wait that begins; None for never."""
+        if self._fresh:
+            self._fresh = False
+            self._deadline = _at(now, self._limit)
         if self._total is None or self._deadline is None:
             return self._deadline if self._total is None else self._total
         return min(self._total, self._deadline)
@@ -69,7 +79,7 @@ class StreamClock:
     @property
     def explanation(self) -> str:
         """What it means that the deadline passed."""
-        if self._total is not None and self.deadline == self._total:
+        if self._total is not None and (self._deadline is None or self._total <= self._deadline):
             return f"the whole answer took longer than {self._timeouts.total_s} s (total_s)"
         return self._what
 

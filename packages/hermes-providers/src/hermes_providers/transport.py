@@ -17,9 +17,13 @@ import httpx
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError, ErrorKind, MissingDependencyError, ProviderError
+from hermes_providers.outlast import end_task, finish
 from hermes_providers.timeouts import StreamClock, Timeouts
 
 __all__ = ["HttpOptions", "HttpxTransport", "Reply", "Transport"]
+
+_CLEAN_UP_S = 5.0
+_CHUNKS_AHEAD = 16
 
 
 class HttpOptions(Struct, frozen=True, kw_only=True):
@@ -76,26 +80,102 @@ class Transport(Protocol):
         ...
 
 
-class _HttpxReply:
-    __slots__ = ("_chunks", "_response", "headers", "status")
+class _Exchange:
+    """One request in a task of its own: the task alone touches httpx, so that no cancellation but its one
+    reaches the clean-up inside. What it receives waits here until it is read, at most a few chunks."""
 
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+    def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
+        self._client = client
+        self._request = request
+        self._loop = asyncio.get_running_loop()
+        self._response: httpx.Response | None = None
+        self._chunks: list[bytes] = []
+        self._ended = False
+        self._error: Exception | None = None
+        self._arrival: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def status(self) -> int:
+        return self._head.status_code
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {name.lower(): value for name, value in self._head.headers.items()}
+
+    async def wait_for_head(self, clock: StreamClock) -> None:
+        while self._response is None:
+            if self._ended:
+                raise self._failure()
+            await self._wait(clock)
 
     async def read(self, clock: StreamClock) -> bytes:
-        try:
-            async with asyncio.timeout_at(clock.deadline):
-                async for chunk in self._chunks:
-                    if chunk:
-                        return chunk
+        while not self._chunks:
+            if self._error is not None:
+                raise self._failure()
+            if self._ended:
                 return b""
+            await self._wait(clock)
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        _wake(self._room)
+        return data
+
+    async def stop(self) -> None:
+        """Release the connection."""
+        await end_task(self._task, _CLEAN_UP_S)
+
+    @property
+    def _head(self) -> httpx.Response:
+        assert self._response is not None
+        return self._response
+
+    async def _run(self) -> None:
+        try:
+            response = await self._client.send(self._request, stream=True)
+            try:
+                self._response = response
+                _wake(self._arrival)
+                async for chunk in response.aiter_bytes():
+                    if chunk:
+                        self._chunks.append(chunk)
+                        _wake(self._arrival)
+                    while len(self._chunks) >= _CHUNKS_AHEAD:
+                        self._room = self._loop.create_future()
+                        await self._room
+            finally:
+                await response.aclose()
+        except Exception as error:  # noqa: BLE001 - kept, and raised where the reply is read
+            self._error = error
+        finally:
+            self._ended = True
+            _wake(self._arrival)
+
+    async def _wait(self, clock: StreamClock) -> None:
+        self._arrival = self._loop.create_future()
+        try:
+            async with asyncio.timeout_at(clock.begin_wait(self._loop.time())):
+                await self._arrival
         except TimeoutError:
             raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
-        except (httpx.HTTPError, httpx.StreamError) as error:
-            raise _provider_error(error, self._response.request.url.host) from error
+
+    def _failure(self) -> Exception:
+        host = self._request.url.host
+        match self._error:
+            case httpx.HTTPError() | httpx.StreamError() as error:
+                failure = _provider_error(error, host)
+                failure.__cause__ = error
+                return failure
+            case None:
+                return ProviderError(f"the request to {host} was stopped", kind=ErrorKind.TRANSPORT)
+            case error:
+                return error
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 class HttpxTransport:
@@ -118,24 +198,19 @@ class HttpxTransport:
         """Send `body` and yield the reply; the connection is released when the context is left."""
         client = self._client_here()
         request = client.build_request("POST", url, headers=dict(headers), content=body)
+        exchange = _Exchange(client, request)
         try:
-            async with asyncio.timeout_at(clock.deadline):
-                response = await client.send(request, stream=True)
-        except TimeoutError:
-            raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
-        except httpx.HTTPError as error:
-            raise _provider_error(error, request.url.host) from error
-        try:
-            yield _HttpxReply(response)
+            await exchange.wait_for_head(clock)
+            yield exchange
         finally:
-            await response.aclose()
+            await exchange.stop()
 
     async def close(self) -> None:
         """Close all connections of the running loop's client."""
         client, loop = self._client, self._loop
         self._client = self._loop = None
         if client is not None and loop is asyncio.get_running_loop():
-            await client.aclose()
+            await finish(client.aclose(), _CLEAN_UP_S)
 
     def _client_here(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,74 @@
+"""Waiting for clean-up that a cancellation must not tear in two.
+
+A second `task.cancel()` interrupts clean-up that awaits, also inside httpx, and then a connection is neither
+used nor given back. So whatever holds a connection runs in a task of its own, which is cancelled at most
+once and then waited for, whoever cancels the waiting one meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import anyio
+
+__all__ = ["end_task", "finish"]
+
+_log = logging.getLogger(__name__)
+_abandoned: set[asyncio.Task[None]] = set()
+"""Tasks that did not end in time; held so that they are not collected while they run."""
+
+
+async def end_task(task: asyncio.Task[None], limit_s: float) -> None:
+    """Cancel `task` and wait until it has ended, at most `limit_s` seconds; its outcome is the caller's.
+
+    A cancellation that comes meanwhile is raised again afterwards. A task that ignores its cancellation is
+    left behind with a warning.
+    """
+    if not task.done():
+        task.cancel()
+    await _outlast(task, limit_s)
+
+
+async def finish(work: Coroutine[Any, Any, None], limit_s: float) -> None:
+    """Run `work` to its end whoever cancels the caller meanwhile, then raise that cancellation again.
+
+    Past `limit_s` seconds it is cancelled, and left behind with a warning when it ignores that as well.
+    """
+    task = asyncio.create_task(work)
+    cancelled = await _wait(task, limit_s)
+    if not task.done():
+        task.cancel()
+        await _outlast(task, limit_s)
+    if cancelled is not None:
+        raise cancelled
+    if not task.cancelled() and task.done():
+        task.result()
+
+
+async def _outlast(task: asyncio.Task[None], limit_s: float) -> None:
+    cancelled = await _wait(task, limit_s)
+    if not task.done():
+        _log.warning("clean-up of a connection did not end within %s s; it was left behind", limit_s)
+        _abandoned.add(task)
+        task.add_done_callback(_abandoned.discard)
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _wait(task: asyncio.Task[None], limit_s: float) -> asyncio.CancelledError | None:
+    """Wait for `task`, at most `limit_s` seconds; returns a cancellation that came meanwhile."""
+    if task.done():
+        return None
+    now = asyncio.get_running_loop().time
+    deadline = now() + limit_s
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the loop holds off task.cancel()
+        while not task.done() and (left := deadline - now()) > 0:
+            try:
+                await asyncio.wait({task}, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+    return cancelled
