@@ -152,5 +152,5 @@ class ScriptedProvider:
 
 async def _stop(step: Broken | Hang) -> None:
     if isinstance(step, Broken):
-        raise step.error
+        raise step.error.with_traceback(None)
     await asyncio.get_running_loop().create_future()

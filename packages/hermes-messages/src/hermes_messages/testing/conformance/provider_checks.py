@@ -86,8 +86,9 @@ class _ProviderChecks:
         self._given = request
         self._limit_s = limit_s
 
-    async def _answer(self, provider: Provider) -> list[StreamEvent]:
-        async with aclosing(provider.stream(_request_for(provider, self._given))) as events:
+    async def _answer(self, provider: Provider, request: ChatRequest | None = None) -> list[StreamEvent]:
+        request = request or _request_for(provider, self._given)
+        async with aclosing(provider.stream(request)) as events:
             return [event async for event in events]
 
     async def _works(self, provider: Provider, after: str) -> None:
@@ -151,7 +152,7 @@ class _ProviderChecks:
         async with _Opened(self._make) as provider:
             request = _request_for(provider, self._given)
             before = encode_messages(tuple(request.history))
-            await self._answer(provider)
+            await self._answer(provider, request)
         expect(encode_messages(tuple(request.history)) == before, "the history was changed by sending it")
 
     async def streams_may_run_side_by_side(self) -> None:

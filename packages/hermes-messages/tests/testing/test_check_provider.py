@@ -1,0 +1,264 @@
+"""The check passes for good providers and names each promise that a bad one breaks."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable, Iterator
+
+import pytest
+
+from hermes_messages import (
+    ChatRequest,
+    ErrorKind,
+    History,
+    ModelInfo,
+    Origin,
+    ResponseDone,
+    StreamEvent,
+    TextDelta,
+    ToolCallStarted,
+    UserMessage,
+)
+from hermes_messages.protocols import Provider
+from hermes_messages.testing import (
+    Answer,
+    ConformanceError,
+    ScriptedProvider,
+    broken,
+    call,
+    calls,
+    check_provider,
+    error,
+    text,
+)
+from hermes_messages.testing.conformance import provider_checks
+
+ANSWER = calls(call("f", {"a": "h\u00e9"}), call("g"), text="hello", reasoning="hm", chunk_size=2)
+
+
+class Good(ScriptedProvider):
+    """A provider that keeps every promise."""
+
+    def __init__(self, answer: Answer = ANSWER) -> None:
+        super().__init__(itertools.repeat(answer))
+
+
+class Nameless(Good):
+    @property
+    def name(self) -> str:
+        return ""
+
+
+class OpensOnce(Good):
+    async def open(self) -> None:
+        if self.is_open:
+            raise RuntimeError("already open")
+        await super().open()
+
+
+class StaysClosed(Good):
+    async def open(self) -> None:
+        if self.close_count:
+            raise RuntimeError("can not be opened again")
+        await super().open()
+
+
+class OpensHalf(Good):
+    opening = False
+
+    async def open(self) -> None:
+        if self.opening:
+            raise RuntimeError("still opening")
+        self.opening = True
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.opening = False
+        await super().open()
+
+
+class SaysDoneTwice(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        async for event in super().stream(request):
+            yield event
+            if isinstance(event, ResponseDone):
+                yield event
+
+
+class GoesOnBehindTheEnd(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        async for event in super().stream(request):
+            yield event
+        yield TextDelta("more")
+
+
+class DropsADelta(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        dropped = False
+        async for event in super().stream(request):
+            if isinstance(event, TextDelta) and not dropped:
+                dropped = True
+                continue
+            yield event
+
+
+class StartsNoCall(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        async for event in super().stream(request):
+            if not isinstance(event, ToolCallStarted):
+                yield event
+
+
+class ChangesTheHistory(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        request.history.log._messages[0] = UserMessage("changed")
+        async for event in super().stream(request):
+            yield event
+
+
+class OneAtATime(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        if self.live_streams:
+            raise RuntimeError("busy")
+        async for event in super().stream(request):
+            yield event
+
+
+class Pooled(Good):
+    """Four connections; a subclass says when one is not given back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = 4
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        if not self.free:
+            raise RuntimeError("pool exhausted")
+        self.free -= 1
+        async for event in super().stream(request):
+            yield event
+        self.free += 1
+
+
+class LeaksWhenCancelled(Pooled):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        if not self.free:
+            raise RuntimeError("pool exhausted")
+        self.free -= 1
+        try:
+            async for event in super(Pooled, self).stream(request):
+                yield event
+        except asyncio.CancelledError:
+            self.free -= 1
+            raise
+        finally:
+            self.free += 1
+
+
+class TakesAConnectionAtOnce(Good):
+    """Its `stream` is no generator function: it acts before the first event is asked for."""
+
+    free = 4
+
+    def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        if not self.free:
+            raise RuntimeError("pool exhausted")
+        self.free -= 1
+        return self._events_of(request)
+
+    async def _events_of(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        try:
+            async for event in super().stream(request):
+                yield event
+        finally:
+            self.free += 1
+
+
+class WaitsForItsStreams(Good):
+    async def close(self) -> None:
+        while self.live_streams:  # noqa: ASYNC110 - a bad provider
+            await asyncio.sleep(0.001)
+        await super().close()
+
+
+class NothingKnown(Good):
+    def model_info(self, model: str) -> ModelInfo:
+        if not self.is_open:
+            raise RuntimeError("ask the network")
+        return super().model_info(model)
+
+
+class OtherOriginEachTime(Good):
+    numbers: Iterator[int] = itertools.count()
+
+    def origin(self, model: str) -> Origin:
+        return Origin(self.name, str(next(self.numbers)), model)
+
+
+BROKEN: list[tuple[Callable[[], Provider], str]] = [
+    (Nameless, "says_what_it_is_before_it_is_open"),
+    (NothingKnown, "says_what_it_is_before_it_is_open"),
+    (OtherOriginEachTime, "says_what_it_is_before_it_is_open"),
+    (OpensOnce, "open_and_close_are_idempotent"),
+    (StaysClosed, "open_may_follow_close"),
+    (OpensHalf, "a_cancelled_open_can_be_repeated"),
+    (SaysDoneTwice, "exactly_one_response_comes_last"),
+    (GoesOnBehindTheEnd, "exactly_one_response_comes_last"),
+    (DropsADelta, "events_tell_the_same_as_the_response"),
+    (StartsNoCall, "events_tell_the_same_as_the_response"),
+    (lambda: Good(text("")), "the_response_is_no_empty_answer"),
+    (ChangesTheHistory, "the_request_stays_as_it_was"),
+    (OneAtATime, "streams_may_run_side_by_side"),
+    (Pooled, "a_stream_closed_early_is_released"),
+    (TakesAConnectionAtOnce, "a_stream_never_started_holds_nothing"),
+    (LeaksWhenCancelled, "a_cancelled_stream_is_released"),
+    (WaitsForItsStreams, "close_ends_an_abandoned_stream"),
+]
+
+
+def broken_promises(make: Callable[[], Provider], failing: Callable[[], Provider] | None = None) -> set[str]:
+    with pytest.raises(ConformanceError) as caught:
+        asyncio.run(check_provider(make, make_failing=failing, limit_s=2))
+    assert all(promise.check in str(caught.value) for promise in caught.value.broken)
+    return {promise.check for promise in caught.value.broken}
+
+
+@pytest.mark.parametrize("answer", [ANSWER, text("plain"), calls(call("f"))])
+def test_a_good_provider_passes(answer: Answer) -> None:
+    steps = [error(ErrorKind.SERVER), broken(text("abc", chunk_size=1), after=2, error=ErrorKind.TRANSPORT)]
+    asyncio.run(
+        check_provider(lambda: Good(answer), make_failing=lambda: ScriptedProvider(itertools.cycle(steps)))
+    )
+
+
+def test_a_provider_may_be_made_asynchronously() -> None:
+    async def make() -> Provider:
+        await asyncio.sleep(0)
+        return Good()
+
+    asyncio.run(check_provider(make))
+
+
+@pytest.mark.parametrize(("make", "promise"), BROKEN)
+def test_a_broken_promise_is_found(make: Callable[[], Provider], promise: str) -> None:
+    assert promise in broken_promises(make)
+
+
+def test_a_failing_host_that_answers_as_if_nothing_were() -> None:
+    assert broken_promises(Good, failing=Good) == {"a_failure_is_a_provider_error"}
+
+
+def test_every_check_was_seen_to_fail() -> None:
+    checks = vars(provider_checks._ProviderChecks)
+    names = {name for name in checks if not name.startswith("_")}
+    assert names == {promise for _, promise in BROKEN}
+
+
+def test_a_provider_without_default_model_needs_a_request() -> None:
+    class ManyModels(Good):
+        @property
+        def default_model(self) -> str | None:
+            return None
+
+    request = ChatRequest(model="m", history=History.of([UserMessage("hi")]))
+    asyncio.run(check_provider(ManyModels, request=request))
+    with pytest.raises(ConformanceError, match="give check_provider a request"):
+        asyncio.run(check_provider(ManyModels))

@@ -1,0 +1,484 @@
+"""The check passes for a good store and names each promise that a bad one breaks."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from hermes_messages import (
+    AssistantMessage,
+    JsonValue,
+    Message,
+    SessionNotFoundError,
+    StoreError,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    content_text,
+)
+from hermes_messages.protocols import (
+    LeaseToken,
+    MessageHit,
+    NewMessage,
+    SessionInfo,
+    SessionRecord,
+    SessionStore,
+    StoredMessage,
+    ToolRound,
+)
+from hermes_messages.testing import ConformanceError, MemoryStore, check_store
+from hermes_messages.testing.conformance import lease_checks, message_checks, search_checks
+
+
+class EnsureOverwrites(MemoryStore):
+    async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:
+        self._sessions.pop(session_id, None)
+        return await super().ensure_session(session_id, info)
+
+
+class MakesSessions(MemoryStore):
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        await self.ensure_session(session_id, SessionInfo())
+        return await super().append_messages_batch(session_id, messages, lease=lease)
+
+
+class Changing(MemoryStore):
+    """A store that changes each message that it stores."""
+
+    def change(self, message: Message) -> Message:
+        return message
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        changed = [NewMessage(new.uid, self.change(new.message)) for new in messages]
+        return await super().append_messages_batch(session_id, changed, lease=lease)
+
+
+class ForgetsReasoning(Changing):
+    def change(self, message: Message) -> Message:
+        if isinstance(message, AssistantMessage) and message.reasoning == "":
+            return AssistantMessage(message.content, message.tool_calls)
+        return message
+
+
+class DropsNul(Changing):
+    def change(self, message: Message) -> Message:
+        if isinstance(message, UserMessage) and isinstance(message.content, str):
+            return UserMessage(message.content.replace("\0", ""), message.name, message.extra)
+        return message
+
+
+class ChokesOnSurrogates(Changing):
+    def change(self, message: Message) -> Message:
+        content_text(message.content).encode()
+        return message
+
+
+class NewestFirst(MemoryStore):
+    async def get_messages(self, session_id: str) -> list[StoredMessage]:
+        return (await super().get_messages(session_id))[::-1]
+
+
+class WrongNumbers(MemoryStore):
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        seqs = await super().append_messages_batch(session_id, messages, lease=lease)
+        return tuple(seq + 1 for seq in seqs)
+
+
+class NoEmptyBatch(MemoryStore):
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        if not messages:
+            raise StoreError("nothing to append")
+        return await super().append_messages_batch(session_id, messages, lease=lease)
+
+
+class AppendsTwice(MemoryStore):
+    """It knows messages by their place and not by their uid."""
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        number = len(self.calls)
+        renamed = [NewMessage(f"{number}/{at}", new.message) for at, new in enumerate(messages)]
+        return await super().append_messages_batch(session_id, renamed, lease=lease)
+
+
+class OneUidForAll(MemoryStore):
+    """Uids count for the whole store."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uids: set[str] = set()
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        own = self._sessions[session_id].by_uid if session_id in self._sessions else {}
+        fresh = [new for new in messages if new.uid in own or new.uid not in self.uids]
+        self.uids.update(new.uid for new in messages)
+        return await super().append_messages_batch(session_id, fresh, lease=lease)
+
+
+class KeepsNoPlaces(MemoryStore):
+    """Results are appended as they come."""
+
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        uid = f"{round_.assistant_seq}/{position}"
+        await self.append_messages_batch(round_.session_id, [NewMessage(uid, message)], lease=lease)
+
+
+class NewRoundEachTime(MemoryStore):
+    async def begin_tool_round(
+        self, session_id: str, uid: str, message: AssistantMessage, *, lease: LeaseToken | None = None
+    ) -> ToolRound:
+        uid = f"{uid}/{len(self.calls)}"
+        return await super().begin_tool_round(session_id, uid, message, lease=lease)
+
+
+class LastResultWins(MemoryStore):
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        session = self._writable(round_.session_id, lease)
+        session.places[round_.result_seqs[position] - 1].message = message
+
+
+class UnknownIsZero(MemoryStore):
+    async def update_token_counts(self, session_id: str, usage: Usage | None, *, api_calls: int) -> None:
+        usage = usage or Usage(cache_read_tokens=0)
+        await super().update_token_counts(session_id, usage, api_calls=api_calls)
+
+
+class ReplacesMetadata(MemoryStore):
+    async def update_session_meta(
+        self,
+        session_id: str,
+        *,
+        system_prompt: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        if metadata is not None:
+            self._session(session_id).metadata.clear()
+        await super().update_session_meta(session_id, system_prompt=system_prompt, metadata=metadata)
+
+
+class LosesConcurrentWrites(MemoryStore):
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        session = self._session(session_id)
+        before = list(session.places)
+        seqs = await super().append_messages_batch(session_id, messages, lease=lease)
+        own = {new.uid for new in messages}
+        session.places = before + [place for place in session.places if place.uid in own]
+        return seqs
+
+
+class OneByOne(MemoryStore):
+    """A batch is many small transactions."""
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        seqs: list[int] = []
+        for new in messages:
+            seqs += await super().append_messages_batch(session_id, [new], lease=lease)
+        return tuple(seqs)
+
+
+class StuckAfterCancel(MemoryStore):
+    """A cancelled call leaves its lock held."""
+
+    stuck = False
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        if self.stuck:
+            raise StoreError("locked")
+        self.stuck = True
+        seqs = await super().append_messages_batch(session_id, messages, lease=lease)
+        self.stuck = False
+        return seqs
+
+
+class RoundInTwoSteps(MemoryStore):
+    """The assistant message first, the places later."""
+
+    async def begin_tool_round(
+        self, session_id: str, uid: str, message: AssistantMessage, *, lease: LeaseToken | None = None
+    ) -> ToolRound:
+        session = self._session(session_id)
+        if uid in session.by_uid and uid not in session.rounds:
+            return ToolRound(session_id, session.by_uid[uid].seq, ())
+        if uid not in session.by_uid:
+            await self.append_messages_batch(session_id, [NewMessage(uid, message)], lease=lease)
+            await asyncio.sleep(0)
+            places = [session.add_place(f"{uid}/{at}").seq for at in range(len(message.tool_calls))]
+            session.rounds[uid] = ToolRound(session_id, session.by_uid[uid].seq, tuple(places))
+        return session.rounds[uid]
+
+
+class AnyPosition(MemoryStore):
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        position = min(position, len(round_.result_seqs) - 1)
+        await super().set_tool_result(round_, position, message, lease=lease)
+
+
+class ClosesOnce(MemoryStore):
+    async def close(self) -> None:
+        if self.closed:
+            raise RuntimeError("already closed")
+        await super().close()
+
+
+class OddWhenClosed(MemoryStore):
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        if self.closed:
+            raise ValueError("no active connection")
+        return await super().append_messages_batch(session_id, messages, lease=lease)
+
+
+class EveryoneHoldsIt(MemoryStore):
+    async def try_acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float
+    ) -> LeaseToken | None:
+        return await super().try_acquire_session_turn_lease(session_id, "everyone", ttl_s)
+
+
+class ChecksThenTakes(MemoryStore):
+    async def try_acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float
+    ) -> LeaseToken | None:
+        if self.held_lease(session_id) is not None:
+            return None
+        await asyncio.sleep(0)
+        self._lease_numbers[session_id] += 1
+        token = LeaseToken(session_id, holder, self._lease_numbers[session_id], self._clock() + ttl_s)
+        self._leases[session_id] = token
+        return token
+
+
+class LeasesNeedTheirSession(MemoryStore):
+    async def try_acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float
+    ) -> LeaseToken | None:
+        if session_id not in self._sessions:
+            raise SessionNotFoundError(session_id)
+        return await super().try_acquire_session_turn_lease(session_id, holder, ttl_s)
+
+
+class NeverReleases(MemoryStore):
+    async def release_session_turn_lease(self, lease: LeaseToken) -> None:
+        pass
+
+
+class SameNumberAgain(MemoryStore):
+    async def release_session_turn_lease(self, lease: LeaseToken) -> None:
+        await super().release_session_turn_lease(lease)
+        self._lease_numbers[lease.session_id] -= 1
+
+
+class Unfenced(MemoryStore):
+    """A subclass says which writes are let through."""
+
+    def lets_through(self, lease: LeaseToken | None) -> bool:
+        return False
+
+    def _writable(self, session_id: str, lease: LeaseToken | None) -> Any:
+        if self.lets_through(lease):
+            return self._session(session_id)
+        return super()._writable(session_id, lease)
+
+
+class NoTokenNeeded(Unfenced):
+    def lets_through(self, lease: LeaseToken | None) -> bool:
+        return lease is None
+
+
+class AnyTokenDoes(Unfenced):
+    def lets_through(self, lease: LeaseToken | None) -> bool:
+        return lease is not None
+
+
+class WritesThenRefuses(MemoryStore):
+    """A refused result is stored all the same."""
+
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        self._session(round_.session_id).places[round_.result_seqs[position] - 1].message = message
+        await super().set_tool_result(round_, position, message, lease=lease)
+
+
+class RefreshTakesANewNumber(MemoryStore):
+    async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
+        await super().refresh_session_turn_lease(lease, ttl_s)
+        self._leases.pop(lease.session_id)
+        token = await self.try_acquire_session_turn_lease(lease.session_id, lease.holder, ttl_s)
+        assert token is not None
+        return token
+
+
+class ReleasesAnyones(MemoryStore):
+    async def release_session_turn_lease(self, lease: LeaseToken) -> None:
+        self._leases.pop(lease.session_id, None)
+
+
+class RevivesTheDead(MemoryStore):
+    async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
+        self._leases[lease.session_id] = lease
+        return await super().refresh_session_turn_lease(lease, ttl_s)
+
+
+class Searching(MemoryStore):
+    """A subclass changes the query or the hits."""
+
+    def query(self, query: str) -> str:
+        return query
+
+    def hits(self, hits: list[MessageHit]) -> list[MessageHit]:
+        return hits
+
+    async def search_messages(
+        self, query: str, *, session_id: str | None = None, role: str | None = None, limit: int = 20
+    ) -> list[MessageHit]:
+        found = await super().search_messages(
+            self.query(query), session_id=session_id, role=role, limit=limit
+        )
+        return self.hits(found)
+
+
+class OneWordIsEnough(Searching):
+    def query(self, query: str) -> str:
+        return query.split()[-1] if query.strip() else query
+
+
+class FindsElsewhere(MemoryStore):
+    async def search_messages(
+        self, query: str, *, session_id: str | None = None, role: str | None = None, limit: int = 20
+    ) -> list[MessageHit]:
+        return await super().search_messages(query, role=role, limit=limit)
+
+
+class ChokesOnQuotes(Searching):
+    def query(self, query: str) -> str:
+        if "'" in query:
+            raise ValueError("syntax error")
+        return query
+
+
+class OnlySpacesPartWords(Searching):
+    def query(self, query: str) -> str:
+        return query if query.isascii() else "nothing-like-this"
+
+
+BROKEN: list[tuple[Callable[[], SessionStore], str]] = [
+    (EnsureOverwrites, "ensure_session_makes_it_once"),
+    (MakesSessions, "unknown_sessions_are_not_written"),
+    (ForgetsReasoning, "messages_come_back_as_they_were"),
+    (DropsNul, "text_survives"),
+    (ChokesOnSurrogates, "a_lone_surrogate_does_no_harm"),
+    (NewestFirst, "order_is_kept"),
+    (WrongNumbers, "order_is_kept"),
+    (NoEmptyBatch, "an_empty_batch_is_nothing"),
+    (AppendsTwice, "a_known_uid_adds_nothing"),
+    (OneUidForAll, "uids_belong_to_their_session"),
+    (KeepsNoPlaces, "results_stand_in_call_order"),
+    (NewRoundEachTime, "a_known_round_is_returned"),
+    (LastResultWins, "a_second_result_changes_nothing"),
+    (UnknownIsZero, "totals_and_metadata_add_up"),
+    (ReplacesMetadata, "totals_and_metadata_add_up"),
+    (LosesConcurrentWrites, "concurrent_appends_are_all_kept"),
+    (OneByOne, "a_cancelled_append_happens_whole_or_not_at_all"),
+    (StuckAfterCancel, "a_cancelled_append_happens_whole_or_not_at_all"),
+    (RoundInTwoSteps, "a_cancelled_round_happens_whole_or_not_at_all"),
+    (AnyPosition, "a_wrong_position_is_refused"),
+    (ClosesOnce, "close_is_idempotent"),
+    (OddWhenClosed, "a_closed_store_raises_store_errors"),
+    (EveryoneHoldsIt, "one_holder_at_a_time"),
+    (ChecksThenTakes, "only_one_of_many_gets_it"),
+    (LeasesNeedTheirSession, "a_lease_may_come_before_its_session"),
+    (NeverReleases, "a_released_lease_is_free"),
+    (SameNumberAgain, "a_released_lease_is_free"),
+    (NoTokenNeeded, "writes_need_the_token_while_it_is_held"),
+    (WritesThenRefuses, "writes_need_the_token_while_it_is_held"),
+    (AnyTokenDoes, "writes_under_an_old_token_are_refused"),
+    (RefreshTakesANewNumber, "a_refreshed_lease_lives_on"),
+    (ReleasesAnyones, "a_lost_lease_can_not_be_refreshed_or_released"),
+    (RevivesTheDead, "a_lost_lease_can_not_be_refreshed_or_released"),
+    (OneWordIsEnough, "all_words_must_be_there"),
+    (FindsElsewhere, "only_the_session_asked_for"),
+    (ChokesOnQuotes, "any_text_is_a_query"),
+    (OnlySpacesPartWords, "words_without_spaces_are_found"),
+]
+
+
+def test_the_memory_store_passes() -> None:
+    asyncio.run(check_store(MemoryStore))
+
+
+def test_stores_on_the_same_data_pass() -> None:
+    shared = MemoryStore()
+
+    class View(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self._sessions = shared._sessions
+            self._leases = shared._leases
+            self._lease_numbers = shared._lease_numbers
+
+    asyncio.run(check_store(View, reopen=View))
+
+
+def test_a_store_that_forgets_is_found() -> None:
+    with pytest.raises(ConformanceError) as caught:
+        asyncio.run(check_store(MemoryStore, reopen=MemoryStore))
+    assert [promise.check for promise in caught.value.broken] == ["everything_survives_reopening"]
+
+
+@pytest.mark.parametrize(("make", "promise"), BROKEN)
+def test_a_broken_promise_is_found(make: Callable[[], SessionStore], promise: str) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        asyncio.run(check_store(make, limit_s=5))
+    assert promise in {broken.check for broken in caught.value.broken}
+
+
+def test_every_check_was_seen_to_fail() -> None:
+    groups = (message_checks.MessageChecks, lease_checks.LeaseChecks, search_checks.SearchChecks)
+    names = {name for group in groups for name in vars(group) if not name.startswith("_")}
+    assert names == {promise for _, promise in BROKEN}
+
+
+def test_a_store_without_leases_and_search_needs_neither() -> None:
+    class Plain:
+        """Only `SessionStore`."""
+
+        def __init__(self) -> None:
+            inner = MemoryStore()
+            self.ensure_session = inner.ensure_session
+            self.get_session = inner.get_session
+            self.get_messages = inner.get_messages
+            self.append_messages_batch = inner.append_messages_batch
+            self.begin_tool_round = inner.begin_tool_round
+            self.set_tool_result = inner.set_tool_result
+            self.update_session_meta = inner.update_session_meta
+            self.update_token_counts = inner.update_token_counts
+            self.end_session = inner.end_session
+            self.close = inner.close
+
+    asyncio.run(check_store(Plain))

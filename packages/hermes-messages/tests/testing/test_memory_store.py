@@ -1,0 +1,248 @@
+import asyncio
+import itertools
+
+import pytest
+
+from hermes_messages import (
+    AssistantMessage,
+    JsonValue,
+    LeaseLostError,
+    SessionNotFoundError,
+    StoreBusyError,
+    StoreError,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from hermes_messages.protocols import (
+    NewMessage,
+    SessionInfo,
+    SessionStore,
+    SupportsLeases,
+    SupportsSearch,
+)
+from hermes_messages.testing import MemoryStore
+
+HI = [NewMessage("u1", UserMessage("hi"))]
+
+
+def _is_store(store: MemoryStore) -> SessionStore:
+    return store
+
+
+def _has_leases(store: MemoryStore) -> SupportsLeases:
+    return store
+
+
+def _can_search(store: MemoryStore) -> SupportsSearch:
+    return store
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def with_session(store: MemoryStore) -> None:
+    await store.ensure_session("s", SessionInfo())
+
+
+def test_a_failure_before_keeps_nothing_and_comes_once() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        store.fail_next("append_messages_batch", StoreBusyError("locked"))
+        with pytest.raises(StoreBusyError):
+            await store.append_messages_batch("s", HI)
+        assert store.messages("s") == []
+        await store.append_messages_batch("s", HI)
+        assert store.messages("s") == [UserMessage("hi")]
+
+    asyncio.run(main())
+
+
+def test_a_failure_after_has_kept_everything() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        store.fail_next("append_messages_batch", StoreError("no answer"), after=True, times=2)
+        for _ in range(2):
+            with pytest.raises(StoreError, match="no answer"):
+                await store.append_messages_batch("s", HI)
+        assert await store.append_messages_batch("s", HI) == (1,)
+        assert store.messages("s") == [UserMessage("hi")]
+
+    asyncio.run(main())
+
+
+def test_hooks_meet_a_call_before_and_after_its_work() -> None:
+    seen: list[tuple[str, str, int]] = []
+
+    async def main() -> None:
+        store = MemoryStore()
+
+        async def before(method: str) -> None:
+            await asyncio.sleep(0)
+            seen.append(("before", method, len(store.messages("s"))))
+
+        def after(method: str) -> None:
+            seen.append(("after", method, len(store.messages("s"))))
+
+        await with_session(store)
+        store.before, store.after = before, after
+        await store.append_messages_batch("s", HI)
+
+    asyncio.run(main())
+    assert seen == [("before", "append_messages_batch", 0), ("after", "append_messages_batch", 1)]
+
+
+def test_cancelled_at_each_of_its_points() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        kept = []
+        for number, turns in enumerate(range(1, 4)):
+            uid = f"u{number}"
+            task = asyncio.create_task(store.append_messages_batch("s", [NewMessage(uid, UserMessage(uid))]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            kept.append((task.cancelled(), UserMessage(uid) in store.messages("s")))
+        assert kept == [(True, False), (True, True), (False, True)]
+
+    asyncio.run(main())
+
+
+def test_leases_expire_with_the_clock() -> None:
+    async def main() -> None:
+        clock = Clock()
+        store = MemoryStore(clock=clock)
+        await with_session(store)
+        old = await store.try_acquire_session_turn_lease("s", "one", 10)
+        assert old is not None
+        assert store.held_lease("s") == old
+        assert await store.try_acquire_session_turn_lease("s", "two", 10) is None
+        clock.now += 11
+        assert store.held_lease("s") is None
+        await store.append_messages_batch("s", HI, lease=old)
+        new = await store.try_acquire_session_turn_lease("s", "two", 10)
+        assert new is not None
+        assert new.number > old.number
+        for lease in (old, None):
+            with pytest.raises(LeaseLostError):
+                await store.append_messages_batch("s", [NewMessage("u2", UserMessage("x"))], lease=lease)
+        await store.release_session_turn_lease(new)
+        with pytest.raises(LeaseLostError):
+            await store.append_messages_batch("s", [NewMessage("u2", UserMessage("x"))], lease=new)
+        await store.append_messages_batch("s", [NewMessage("u2", UserMessage("x"))])
+
+    asyncio.run(main())
+
+
+def test_a_lease_of_another_session_is_no_lease() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        lease = await store.try_acquire_session_turn_lease("other", "one", 10)
+        with pytest.raises(LeaseLostError, match="other"):
+            await store.append_messages_batch("s", HI, lease=lease)
+
+    asyncio.run(main())
+
+
+def test_what_is_not_there() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        for attempt in (
+            store.get_messages("no"),
+            store.update_session_meta("no", metadata={}),
+            store.update_token_counts("no", None, api_calls=1),
+            store.end_session("no", "x"),
+        ):
+            with pytest.raises(SessionNotFoundError):
+                await attempt
+        assert store.messages("no") == []
+        with pytest.raises(SessionNotFoundError):
+            store.record("no")
+        assert store.session_ids == ()
+
+    asyncio.run(main())
+
+
+def test_the_uid_of_a_plain_message_begins_no_round() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        await store.append_messages_batch("s", HI)
+        with pytest.raises(StoreError, match="u1"):
+            await store.begin_tool_round("s", "u1", AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"),)))
+        assert len(store.messages("s")) == 1
+
+    asyncio.run(main())
+
+
+def test_metadata_shares_nothing_with_its_caller() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        inner: list[JsonValue] = [1]
+        await store.ensure_session("s", SessionInfo(metadata={"a": inner}))
+        inner.append(2)
+        assert dict(store.record("s").metadata) == {"a": [1]}
+
+    asyncio.run(main())
+
+
+def test_a_closed_store_can_be_looked_at() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        await store.append_messages_batch("s", HI)
+        await store.close()
+        await store.close()
+        with pytest.raises(StoreError, match="closed"):
+            await store.get_messages("s")
+        assert store.messages("s") == [UserMessage("hi")]
+        assert store.record("s").message_count == 1
+        assert store.calls[:2] == ["ensure_session", "append_messages_batch"]
+
+    asyncio.run(main())
+
+
+def test_used_in_two_event_loops() -> None:
+    store = MemoryStore()
+    asyncio.run(with_session(store))
+    asyncio.run(store.append_messages_batch("s", HI))
+    assert store.messages("s") == [UserMessage("hi")]
+
+
+def test_results_come_in_any_order() -> None:
+    message = AssistantMessage(tool_calls=tuple(ToolCall(name, "f", "{}") for name in "abc"))
+
+    async def main() -> None:
+        for number, order in enumerate(itertools.permutations(range(3))):
+            store = MemoryStore()
+            await with_session(store)
+            round_ = await store.begin_tool_round("s", f"r{number}", message)
+            for position in order:
+                await store.set_tool_result(round_, position, ToolMessage("abc"[position], str(position)))
+            assert store.messages("s") == [message, *(ToolMessage("abc"[at], str(at)) for at in range(3))]
+
+    asyncio.run(main())
+
+
+def test_the_best_hit_comes_first() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        texts = ("one fox", "fox fox fox", "no", "Fox and fox")
+        await store.append_messages_batch("s", [NewMessage(text, UserMessage(text)) for text in texts])
+        hits = await store.search_messages("fox")
+        assert [hit.seq for hit in hits] == [2, 4, 1]
+        assert hits[0].snippet == ">>>fox<<< fox fox"
+        assert await store.search_messages("fox", limit=0) == []
+
+    asyncio.run(main())
