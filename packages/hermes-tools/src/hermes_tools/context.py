@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hermes_messages import ToolCall
 from hermes_messages.protocols import RoundContext, ToolCallContext
-from hermes_tools.resources import TaskResources
 from hermes_tools.secrets import SecretMasker
+
+if TYPE_CHECKING:
+    from hermes_tools.resources import TaskResources
 
 __all__ = ["CallContext"]
 

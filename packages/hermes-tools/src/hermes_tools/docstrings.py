@@ -26,7 +26,7 @@ def read_docstring(docstring: str | None) -> Description:
     heads = [index for index, line in enumerate(lines) if _SECTION.match(line)]
     text = "\n".join(lines[: heads[0]] if heads else lines).strip()
     parameters: dict[str, str] = {}
-    for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
+    for begin, end in zip(heads, [*heads[1:], len(lines)], strict=False):
         if lines[begin].startswith(("Args", "Arguments", "Parameters")):
             parameters.update(_read_parameters(lines[begin + 1 : end]))
     return Description(text, parameters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
@@ -28,12 +29,14 @@ class TaskResources:
 
     async def new_file(self, label: str) -> files.OpenFile:
         """A new file in the task's directory, which only this user can enter. Raises `OSError`."""
+        root = await temporary_root()
         if self.directory is None:
-            path = PurePath(await temporary_root()) / f"hermes-{secrets.token_hex(8)}"
-            self.directory = str(path)
-            await files.make_private_directory(self.directory)
+            self.directory = str(PurePath(root) / f"hermes-{secrets.token_hex(8)}")
+        directory = self.directory
+        with contextlib.suppress(FileExistsError):  # nobody else can know the name: it is ours already
+            await files.make_private_directory(directory)
         self._files += 1
-        return await files.create_file(str(PurePath(self.directory) / f"{label}-{self._files}.txt"))
+        return await files.create_file(str(PurePath(directory) / f"{label}-{self._files}.txt"))
 
     def on_release(self, release: Release) -> None:
         """Have `release` awaited when the task's resources are released. It must be safe to call twice."""

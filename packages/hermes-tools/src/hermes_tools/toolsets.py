@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError, UnknownNameError
 from hermes_messages.protocols import Tool, Toolset, TurnContext
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["COMBINATIONS", "SupportsRefresh", "ToolGroup", "expand_names", "load_toolsets", "toolset_names"]
 
@@ -42,6 +44,8 @@ class SupportsRefresh(Protocol):
 @cache
 def _installed() -> Mapping[str, EntryPoint]:
     """The toolsets that the installed packages announce, by name; metadata is read once, nothing imported."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
 
 

@@ -1,0 +1,156 @@
+"""A bench on which rounds are run, and a check that no process and no temporary file outlives a test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_messages import ToolCall, ToolMessage
+from hermes_messages.protocols import RoundContext, RoundOutcome, TurnContext
+from hermes_messages.testing import InterruptFlag
+from hermes_tools import Executor, ExecutorSettings
+from hermes_tools.toolsets import load_toolsets
+
+MARK = "HERMES_TEST_MARK"
+
+
+def call(name: str, arguments: object = None, *, id_: str = "") -> ToolCall:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return ToolCall(id_ or f"call_{uuid.uuid4().hex[:8]}", name, text)
+
+
+class Bench:
+    """Runs rounds in a workspace and remembers what was handed on."""
+
+    def __init__(self, workspace: Path, mark: str) -> None:
+        self.workspace = workspace
+        self.mark = mark
+        self.interrupt = InterruptFlag()
+        self.stored: list[tuple[int, ToolMessage]] = []
+        self.events: list[tuple[str, str]] = []
+
+    call = staticmethod(call)
+
+    def context(self, **changes: Any) -> RoundContext:
+        async def on_result(position: int, message: ToolMessage) -> None:
+            self.stored.append((position, message))
+
+        given: dict[str, Any] = {
+            "session_id": "session",
+            "task_id": "task",
+            "turn_id": "turn",
+            "cwd": str(self.workspace),
+            "interrupt": self.interrupt,
+            "on_result": on_result,
+        }
+        return RoundContext(**(given | changes))
+
+    def turn(self, **changes: Any) -> TurnContext:
+        given: dict[str, Any] = {"session_id": "session", "task_id": "task", "turn_id": "turn"}
+        return TurnContext(**(given | {"cwd": str(self.workspace)} | changes))
+
+    def executor(self, *toolsets: str, tools: tuple[Any, ...] = (), **options: Any) -> Executor:
+        settings = ExecutorSettings(**options.pop("settings", {}))
+        return Executor(load_toolsets(toolsets), tools, settings=settings, **options)
+
+    async def outcome(self, executor: Executor, *calls: ToolCall, **changes: Any) -> RoundOutcome:
+        return await executor.execute(calls, self.context(**changes))
+
+    def run(
+        self, *calls: ToolCall, toolsets: tuple[str, ...] = (), tools: tuple[Any, ...] = (), **options: Any
+    ) -> list[ToolMessage]:
+        """The results of one round on a fresh executor that is closed afterwards."""
+
+        async def main() -> list[ToolMessage]:
+            executor = self.executor(*toolsets, tools=tools, **options)
+            try:
+                outcome = await self.outcome(executor, *calls)
+            finally:
+                await executor.close()
+            assert not outcome.pending
+            results = [result for result in outcome.results if result is not None]
+            assert len(results) == len(calls)
+            return results
+
+        return run(main())
+
+    def text(self, name: str, arguments: object, *toolsets: str) -> str:
+        """The text of the result of one call that goes well."""
+        [result] = self.run(call(name, arguments), toolsets=toolsets)
+        assert result.status == "ok", result.content
+        assert isinstance(result.content, str)
+        return result.content
+
+    def processes(self) -> list[int]:
+        """Processes that this test started, their children included."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+        return found
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run to the end, and make sure that no task is left behind."""
+
+    async def main() -> Any:
+        result = await work
+        # What was closed in the last moment may need one more turn of the loop.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, left
+        return result
+
+    return asyncio.run(main())
+
+
+async def until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
+    """Return once `condition` holds; for the outside world, which sends no signals."""
+    async with asyncio.timeout(limit_s):
+        while not condition():  # noqa: ASYNC110 - it sends no event
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def run_async() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    return run
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., Awaitable[None]]:
+    return until
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    workspace = tmp_path / "ws"
+    temporary = tmp_path / "tmp"
+    workspace.mkdir()
+    temporary.mkdir()
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv(MARK, mark)
+    bench = Bench(workspace, mark)
+    yield bench
+    # A process that was killed vanishes from /proc a moment later.
+    deadline = time.monotonic() + 2
+    while (left := bench.processes()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for process in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    assert not left, "processes outlived the test"
+    assert not list(temporary.iterdir()), "temporary files outlived the test"

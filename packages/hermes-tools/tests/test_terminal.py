@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_tools import processes
+from hermes_tools.builtin import command_output
+from hermes_tools.processes import ChildProcess
+from hermes_tools.terminal_text import TerminalText
+
+
+def shell(bench: Any, command: str, **more: Any) -> str:
+    return str(bench.text("terminal", {"command": command, **more}, "terminal"))
+
+
+def failed(bench: Any, command: str, **more: Any) -> Any:
+    [result] = bench.run(bench.call("terminal", {"command": command, **more}), toolsets=("terminal",))
+    assert result.status != "ok", result.content
+    return result
+
+
+# -- what comes back --------------------------------------------------------------------------------------
+
+
+def test_output_errors_and_exit_code_come_back(bench: Any) -> None:
+    assert shell(bench, "echo out; echo err >&2") == "out\nerr"
+    assert shell(bench, "echo out; exit 3") == "out\n[exit code 3]"
+    assert shell(bench, "true") == "[no output, exit code 0]"
+    assert shell(bench, "pwd") == str(bench.workspace)
+    assert shell(bench, "cat") == "[no output, exit code 0]"  # there is no input to wait for
+
+
+def test_a_death_by_signal_is_reported_as_the_shell_does(bench: Any) -> None:
+    assert shell(bench, "kill -KILL $$") == "[exit code 137, SIGKILL]"
+    assert shell(bench, "exec sh -c 'kill -SEGV $$'") == "[exit code 139, SIGSEGV]"
+    assert shell(bench, "exit 200") == "[exit code 200]"
+
+
+def test_a_working_directory_may_be_given(bench: Any) -> None:
+    (bench.workspace / "sub").mkdir()
+    assert shell(bench, "pwd", workdir="sub") == str(bench.workspace / "sub")
+    assert "no such directory" in failed(bench, "pwd", workdir="nowhere").content
+    assert "NUL" in failed(bench, "pwd", workdir="a\0b").content
+
+
+def test_commands_that_can_not_be_run_are_refused(bench: Any) -> None:
+    assert failed(bench, "  ").content == "the command is empty"
+    assert "null byte" in failed(bench, "echo a\0b").content
+    assert "could not be started: Argument list too long" in failed(bench, "x" * 3_000_000).content
+
+
+def test_the_environment_holds_no_credentials(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "GH_TOKEN", "AWS_SECRET_ACCESS_KEY", "MYSQL_PWD"):
+        monkeypatch.setenv(name, "sk-very-secret-1")
+    monkeypatch.setenv("DATABASE_URL", "postgres://user:sk-very-secret-2@host/db")
+    monkeypatch.setenv("PLAIN", "kept")
+    shown = shell(bench, "env")
+    assert "secret" not in shown
+    assert "PLAIN=kept" in shown
+    assert "PATH=" in shown
+
+
+def test_a_credential_that_a_file_gives_away_is_hidden_also_in_the_file_of_the_full_text(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, run_async: Any
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-1")
+    (bench.workspace / ".env").write_text("x" * 50_000 + "\nkey=sk-very-secret-1\n" + "y" * 50_000)
+
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        [result] = (await bench.outcome(executor, bench.call("terminal", {"command": "cat .env"}))).results
+        path = result.content.split("all of it is in ")[1].split(" ...]")[0]
+        text = kept(path)
+        assert "key=[hidden]" in text
+        assert "secret" not in text
+        await executor.close()
+
+    run_async(main())
+
+
+def kept(path: str) -> str:
+    return Path(path).read_text()
+
+
+# -- children that stay -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "( sleep 60 & ) ; echo started",
+        "sleep 60 </dev/null >/dev/null & echo started",  # it still holds the error stream
+        "sleep 60 </dev/null >/dev/null 2>&1 & echo started",
+        "nohup sleep 60 & echo started",
+    ],
+)
+def test_a_background_child_keeps_neither_the_call_waiting_nor_living_on(bench: Any, command: str) -> None:
+    began = time.monotonic()
+    text = shell(bench, command)
+    assert time.monotonic() - began < 10
+    assert text.startswith("started") or "started\n" in text
+    assert "background process is still running" in text
+
+
+def test_a_child_that_left_the_group_does_not_hold_the_call(bench: Any) -> None:
+    text = shell(bench, "setsid sleep 60 & echo $! > pid; echo started")
+    assert "started" in text
+    try:
+        assert bench.processes()
+    finally:
+        os.kill(bench.processes()[0], signal.SIGKILL)
+
+
+def test_a_child_left_running_goes_on_until_the_task_is_released(
+    bench: Any, run_async: Any, wait_until: Any
+) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        command = "(while echo tick; do sleep 0.01; echo x >> ticks; done) & echo started"
+        await bench.outcome(executor, bench.call("terminal", {"command": command}))
+        ticks = bench.workspace / "ticks"
+        await wait_until(lambda: ticks.exists() and ticks.stat().st_size > 20)
+        assert bench.processes()
+        await executor.release("other task")
+        assert bench.processes()
+        await executor.release("task")
+        await wait_until(lambda: not bench.processes())
+        await executor.close()
+
+    run_async(main())
+
+
+# -- being stopped ----------------------------------------------------------------------------------------
+
+
+def test_a_timeout_keeps_the_output_so_far_and_ends_the_whole_tree(bench: Any) -> None:
+    result = failed(bench, "echo a; (sleep 60; echo no) & sleep 60; touch x", timeout=0.5)
+    assert result.status == "timed_out"
+    assert result.content == "Timed out after 0.5 s; the command was stopped. Output so far:\na\n"
+    assert not (bench.workspace / "x").exists()
+
+
+def test_a_command_that_ignores_term_is_killed(bench: Any) -> None:
+    result = failed(bench, "trap '' TERM; echo deaf; while :; do sleep 0.05; done", timeout=0.3)
+    assert result.status == "timed_out"
+    assert "deaf" in result.content
+
+
+def test_a_command_that_is_interrupted_says_what_it_did(bench: Any, run_async: Any, wait_until: Any) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal", "todo")
+        command = "echo begun; touch began; sleep 30 && touch x"
+        calls = [bench.call("terminal", {"command": command}), bench.call("todo")]
+        round_ = asyncio.ensure_future(bench.outcome(executor, *calls))
+        await wait_until((bench.workspace / "began").exists)
+        bench.interrupt.request()
+        running, waiting = (await round_).results
+        assert running.status == "interrupted"
+        assert "begun" in running.content
+        assert waiting.status == "not_started"
+        assert not bench.processes()
+        await executor.close()
+
+    run_async(main())
+    assert not (bench.workspace / "x").exists()
+
+
+def test_cancelling_again_and_again_still_ends_the_whole_tree(
+    bench: Any, run_async: Any, wait_until: Any
+) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        command = "trap '' TERM; touch began; sleep 60 & sleep 60"
+        round_ = asyncio.ensure_future(bench.outcome(executor, bench.call("terminal", {"command": command})))
+        await wait_until((bench.workspace / "began").exists)
+        for _ in range(4):
+            round_.cancel()
+            await asyncio.wait({round_}, timeout=0.05)
+        with pytest.raises(asyncio.CancelledError):
+            await round_
+        await wait_until(lambda: not bench.processes())
+        await executor.close()
+
+    run_async(main())
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 2))
+def test_cancelling_while_the_process_is_being_started_leaves_none(
+    bench: Any, run_async: Any, wait_until: Any, steps: int
+) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        round_ = asyncio.ensure_future(
+            bench.outcome(executor, bench.call("terminal", {"command": "sleep 60"}))
+        )
+        for _ in range(steps):
+            await asyncio.wait({round_}, timeout=0.001)
+        round_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await round_
+        await wait_until(lambda: not bench.processes())
+        await executor.close()
+
+    run_async(main())
+
+
+def test_the_end_of_the_loop_ends_the_command(bench: Any, wait_until: Any) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        forgotten = asyncio.ensure_future(
+            bench.outcome(executor, bench.call("terminal", {"command": "touch began; sleep 60"}))
+        )
+        await wait_until((bench.workspace / "began").exists)
+        del forgotten
+
+    asyncio.run(main())
+
+
+def test_the_end_of_a_child_that_asyncio_misses_is_found_all_the_same(
+    run_async: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_MISSED_EXIT_POLL_S", 0.02)
+
+    async def main() -> None:
+        child = await ChildProcess.start(("/bin/sh", "-c", "exit 7"), cwd="/", environment={})
+
+        async def never() -> int:
+            await asyncio.Event().wait()
+            return 0
+
+        real = child._process.wait
+        monkeypatch.setattr(child._process, "wait", never)
+        async with asyncio.timeout(5):
+            assert await child.wait() in (7, None)
+            await child.stop()
+        assert await real() == 7
+        child.close_output()
+
+    run_async(main())
+
+
+# -- odd and huge output ----------------------------------------------------------------------------------
+
+
+def test_odd_bytes_colours_and_progress_bars_become_plain_text(bench: Any) -> None:
+    assert shell(bench, r"printf '\377\376 ok\n'") == r"\xff\xfe ok"
+    assert shell(bench, r"printf '\033[31mred\033[0m \033]0;title\007plain'") == "red plain"
+    assert shell(bench, r"printf ' 10%%\r 50%%\r100%%\r\ndone\r\n'") == "100%\ndone"
+    assert shell(bench, r"printf 'a\000b'") == "a\u2400b"
+    assert shell(bench, r"printf 'x\010xbold'") == "xbold"
+
+
+PIECES = st.lists(
+    st.sampled_from([b"a", "漢".encode(), b"\r", b"\n", b"\x1b[1;31m", b"\x1b]0;t\x07", b"\xff", b"\x08"])
+)
+
+
+@given(PIECES, st.integers(1, 7))
+def test_text_is_the_same_however_the_bytes_are_cut(pieces: list[bytes], size: int) -> None:
+    data = b"".join(pieces)
+    whole = TerminalText()
+    expected = whole.feed(data) + whole.finish()
+    cut = TerminalText()
+    got = "".join(cut.feed(data[start : start + size]) for start in range(0, len(data), size)) + cut.finish()
+    assert got == expected
+    assert "\x1b" not in got
+
+
+def test_an_endless_control_sequence_and_line_are_bounded() -> None:
+    text = TerminalText()
+    total = sum(len(text.feed(b"\x1b]0;" + b"x" * 10_000)) for _ in range(50))
+    assert total > 100_000
+    assert len(text.held_back()) < 200_000
+
+
+def test_huge_output_is_bounded_in_memory_and_kept_in_a_file(
+    bench: Any, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_output, "FILE_LIMIT_BYTES", 1_000_000)
+
+    async def main() -> None:
+        executor = bench.executor("terminal", "file")
+        command = "echo first; head -c 100000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo last"
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        [result] = (await bench.outcome(executor, bench.call("terminal", {"command": command}))).results
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 20_000, f"{grown} kB more in memory"
+        assert result.status == "ok"
+        assert len(result.content) < 31_000
+        assert result.content.startswith("first\nxxx")
+        assert result.content.endswith("xxx\nlast")
+        assert "characters left out; the first 0 MB are in " in result.content
+        path = result.content.split(" MB are in ")[1].split(" ...]")[0]
+        [read] = (await bench.outcome(executor, bench.call("read_file", {"path": path, "limit": 1}))).results
+        assert read.content.startswith("first")
+        assert size_of(path) == 1_000_000
+        await executor.close()
+
+    run_async(main())
+
+
+def size_of(path: str) -> int:
+    return Path(path).stat().st_size
+
+
+def test_output_that_can_not_be_kept_is_still_shown_in_part(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp" / "gone"))
+    monkeypatch.setattr("hermes_tools.resources.temporary_root", gone(tmp_path))
+    text = shell(bench, "seq 100000")
+    assert "they could not be kept" in text
+    assert text.endswith("100000")
+
+
+def gone(tmp_path: Path) -> Any:
+    async def temporary_root() -> str:
+        return str(tmp_path / "not there")
+
+    return temporary_root
