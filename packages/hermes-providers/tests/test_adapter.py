@@ -477,3 +477,62 @@ def test_every_profile_is_immutable_and_reachable() -> None:
     for profile in list_profiles():
         with pytest.raises(AttributeError):
             profile.name = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_cancel_at_any_moment_leaks_no_connection(times: int) -> None:
+    async def main() -> int:
+        async with ByteServer([HELLO]) as server:
+            provider = provider_at(server.base_url, max_connections=1)
+            for moment in range(200):
+                task = asyncio.ensure_future(answer(provider))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                for _ in range(times):
+                    task.cancel()
+                    await asyncio.sleep(0)
+                outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+                assert (
+                    await answer(provider)
+                ).message.content == "Hello"  # with one connection, a leak hangs
+                if not isinstance(outcome, asyncio.CancelledError):
+                    break
+            await provider.close()
+            await server.wait_until_open(0)
+            return moment
+
+    assert 5 < run(main()) < 199
+
+
+def test_close_while_a_stream_runs_ends_it_with_an_error() -> None:
+    async def main() -> None:
+        hold = Hold()
+        async with ByteServer([[head(), event(chunk({"content": "a"})), hold], HELLO]) as server:
+            provider = provider_at(server.base_url)
+            task = asyncio.ensure_future(collect(provider))
+            await hold.reached.wait()
+            await provider.close()
+            with pytest.raises(ProviderError):
+                await task
+            await server.wait_until_open(0)
+            assert (await answer(provider)).message.content == "Hello"
+            await provider.close()
+
+    run(main())
+
+
+def test_large_answer_to_a_slow_consumer_is_read_no_faster_than_it_is_taken() -> None:
+    async def main() -> None:
+        pieces = [event(chunk({"content": "x" * 20_000})) for _ in range(300)]
+        async with ByteServer([stream(*pieces, event(chunk({}, "stop")) + DONE)]) as server:
+            provider = provider_at(server.base_url)
+            size = 0
+            async with aclosing(provider.stream(ask())) as events:
+                async for item in events:
+                    if isinstance(item, TextDelta):
+                        size += len(item.text)
+                        await asyncio.sleep(0)
+            assert size == 300 * 20_000
+            await provider.close()
+
+    run(main())

@@ -1,14 +1,14 @@
 """The only module that awaits httpx: one POST, answered by a status, headers and chunks of bytes.
 
-`Transport` and `Reply` are the seam under which another engine can be put. The client is bound to the event
-loop that runs; when another loop runs, the client of the dead one is let go and a new one is made.
+`Transport` and `Reply` are the seam under which another engine can be put. Clients are bound to the event
+loop that runs; when another loop runs, those of the dead one are let go and new ones are made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache
 from typing import Protocol
@@ -24,6 +24,8 @@ __all__ = ["HttpOptions", "HttpxTransport", "Reply", "Transport"]
 
 _CLEAN_UP_S = 5.0
 _CHUNKS_AHEAD = 16
+_MAX_IDLE = 50
+_KEEP_ALIVE_S = 30.0
 
 
 class HttpOptions(Struct, frozen=True, kw_only=True):
@@ -94,7 +96,8 @@ class _Exchange:
         self._error: Exception | None = None
         self._arrival: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-        self._task = asyncio.create_task(self._run())
+        self.tidy = False
+        self.task = asyncio.create_task(self._run())
 
     @property
     def status(self) -> int:
@@ -122,10 +125,6 @@ class _Exchange:
         _wake(self._room)
         return data
 
-    async def stop(self) -> None:
-        """Release the connection."""
-        await end_task(self._task, _CLEAN_UP_S)
-
     @property
     def _head(self) -> httpx.Response:
         assert self._response is not None
@@ -134,18 +133,16 @@ class _Exchange:
     async def _run(self) -> None:
         try:
             response = await self._client.send(self._request, stream=True)
-            try:
-                self._response = response
-                _wake(self._arrival)
-                async for chunk in response.aiter_bytes():
-                    if chunk:
-                        self._chunks.append(chunk)
-                        _wake(self._arrival)
-                    while len(self._chunks) >= _CHUNKS_AHEAD:
-                        self._room = self._loop.create_future()
-                        await self._room
-            finally:
-                await response.aclose()
+            self._response = response
+            _wake(self._arrival)
+            async for chunk in response.aiter_bytes():
+                if chunk:
+                    self._chunks.append(chunk)
+                    _wake(self._arrival)
+                while len(self._chunks) >= _CHUNKS_AHEAD:
+                    self._room = self._loop.create_future()
+                    await self._room
+            self.tidy = True
         except Exception as error:  # noqa: BLE001 - kept, and raised where the reply is read
             self._error = error
         finally:
@@ -179,54 +176,89 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 class HttpxTransport:
-    """`Transport` over one `httpx.AsyncClient` for each event loop."""
+    """`Transport` over httpx, with a pool of our own: each connection is a client with one connection.
+
+    A request that ended tidily leaves its client for the next one; after anything else the client is closed
+    whole. httpx's own pool loses connections for good when a request is cancelled at certain moments
+    (https://github.com/encode/httpcore/issues/1093), and its cost grows with the square of its size.
+    """
 
     def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
         self._timeouts = timeouts
         self._options = options or HttpOptions()
-        self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._idle: list[httpx.AsyncClient] = []
+        self._busy: set[httpx.AsyncClient] = set()
+        self._turns = asyncio.Semaphore(self._options.max_connections)
 
     async def open(self) -> None:
-        """Make the client. Raises `ConfigurationError` for a proxy that can not be used."""
-        self._client_here()
+        """Make a first client. Raises `ConfigurationError` for a proxy that can not be used."""
+        self._bind_to_running_loop()
+        if not self._idle and not self._busy:
+            self._idle.append(self._new_client())
 
     @asynccontextmanager
     async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
     ) -> AsyncIterator[Reply]:
         """Send `body` and yield the reply; the connection is released when the context is left."""
-        client = self._client_here()
-        request = client.build_request("POST", url, headers=dict(headers), content=body)
-        exchange = _Exchange(client, request)
+        self._bind_to_running_loop()
+        turns = self._turns
         try:
-            await exchange.wait_for_head(clock)
-            yield exchange
+            async with asyncio.timeout_at(clock.begin_wait(asyncio.get_running_loop().time())):
+                await turns.acquire()
+        except TimeoutError:
+            busy = f"{clock.explanation}; all {self._options.max_connections} connections were in use"
+            raise ProviderError(busy, kind=ErrorKind.TIMEOUT) from None
+        try:
+            client = self._idle.pop() if self._idle else self._new_client()
+            self._busy.add(client)
+            exchange = _Exchange(
+                client, client.build_request("POST", url, headers=dict(headers), content=body)
+            )
+            try:
+                await exchange.wait_for_head(clock)
+                yield exchange
+            finally:
+                await self._end(exchange, client)
         finally:
-            await exchange.stop()
+            turns.release()
 
     async def close(self) -> None:
-        """Close all connections of the running loop's client."""
-        client, loop = self._client, self._loop
-        self._client = self._loop = None
-        if client is not None and loop is asyncio.get_running_loop():
-            await finish(client.aclose(), _CLEAN_UP_S)
+        """Close all connections; requests that run end with a `ProviderError`."""
+        clients = (*self._idle, *self._busy)
+        same_loop = self._loop is asyncio.get_running_loop()
+        self._forget()
+        if same_loop:
+            await finish(_close_all(clients), _CLEAN_UP_S)
 
-    def _client_here(self) -> httpx.AsyncClient:
+    async def _end(self, exchange: _Exchange, client: httpx.AsyncClient) -> None:
+        try:
+            await end_task(exchange.task, _CLEAN_UP_S)
+        finally:
+            ours = client in self._busy  # not after a close that came meanwhile
+            self._busy.discard(client)
+            if exchange.tidy and ours and len(self._idle) < _MAX_IDLE:
+                self._idle.append(client)
+            else:
+                await finish(client.aclose(), _CLEAN_UP_S)
+
+    def _bind_to_running_loop(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:
-            # The sockets of another loop can not be closed from this one; they went with it.
-            self._client = self._new_client()
+        if self._loop is not loop:
+            self._forget()  # the sockets of another loop can not be closed from this one
             self._loop = loop
-        return self._client
+
+    def _forget(self) -> None:
+        self._loop = None
+        self._idle = []
+        self._busy = set()
+        self._turns = asyncio.Semaphore(self._options.max_connections)
 
     def _new_client(self) -> httpx.AsyncClient:
         # Only the connect limit is httpx's: the others count events, which it does not know.
         timeout = httpx.Timeout(None, connect=self._timeouts.connect_s)
-        limits = httpx.Limits(
-            max_connections=self._options.max_connections,
-            max_keepalive_connections=min(20, self._options.max_connections),
-        )
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEEP_ALIVE_S)
         try:
             return httpx.AsyncClient(
                 timeout=timeout,
@@ -243,6 +275,11 @@ class HttpxTransport:
                 "the proxy can not be used (option proxy, or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY in the "
                 "environment): write it like http://host:port or socks5://host:port; nothing was sent"
             ) from error
+
+
+async def _close_all(clients: Iterable[httpx.AsyncClient]) -> None:
+    for client in clients:
+        await client.aclose()
 
 
 @lru_cache(maxsize=1)
