@@ -93,6 +93,24 @@ def test_short_terms_and_parts_of_words_are_found(tmp_path: Path) -> None:
     with_texts(tmp_path, check)
 
 
+def test_very_long_queries_are_answered(tmp_path: Path) -> None:
+    """SQLite bounds the length of a pattern and the depth of a condition."""
+    words = " ".join(f"w{number}" for number in range(3000))
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s", title=words)
+            await db.append_message("s", UserMessage(words))
+            await db.append_message("s", UserMessage("y" + "X" * 60_000 + "z 大"))
+            assert len(await db.search_messages(words)) == 1
+            assert len(await db.search_messages(f"{words} absent")) == 0
+            assert len(await db.search_messages("x" * 60_000)) == 1
+            assert len(await db.search_messages("大 " + "x" * 55_000)) == 1
+            assert len(await db.search_sessions(words)) == 1
+
+    asyncio.run(main())
+
+
 def test_filters_limit_and_rank(tmp_path: Path) -> None:
     async def main() -> None:
         async with SessionDB(tmp_path / "s.db") as db:

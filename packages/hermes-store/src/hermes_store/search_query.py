@@ -12,7 +12,19 @@ import re
 
 from msgspec import Struct
 
-__all__ = ["Blank", "Indexed", "Plan", "Scan", "like_pattern", "plan_search", "snippet", "to_index_text"]
+from hermes_store.escaping import escape
+
+__all__ = [
+    "Blank",
+    "Indexed",
+    "Plan",
+    "Scan",
+    "contains_all",
+    "plan_search",
+    "snippet",
+    "split_words",
+    "to_index_text",
+]
 
 # Han, Hiragana, Katakana (half width too) and Hangul, as far as the tokenizer's Unicode 6.1 tables know them.
 _PAIRED = (
@@ -29,6 +41,10 @@ _UNBINDABLE = re.compile("[\x00\ud800-\udfff]")
 _FIRST_UNKNOWN = "\U0002b81e"
 _SNIPPET_BEFORE = 60
 _SNIPPET_WIDTH = 200
+_SNIPPET_WORDS = 16
+MOST_WORDS = 5000
+_LONGEST_LIKE = 40_000
+"""Bytes of a LIKE pattern; SQLite refuses 50,000."""
 
 
 class Blank(Struct, frozen=True, tag=True):
@@ -53,13 +69,18 @@ Plan = Blank | Scan | Indexed
 
 def plan_search(query: str) -> Plan:
     """How to answer `query`: all its words must occur. Any text is a valid query."""
-    words = tuple(query.split())
+    words = split_words(query)
     if not words:
         return Blank()
     phrases = [_phrase(word) for word in words]
     if any(phrase is None for phrase in phrases):
         return Scan(words)
     return Indexed(" AND ".join(phrase for phrase in phrases if phrase is not None), words)
+
+
+def split_words(query: str) -> tuple[str, ...]:
+    """The different words of `query`, at most `MOST_WORDS`: more than anybody types."""
+    return tuple(dict.fromkeys(query.split()))[:MOST_WORDS]
 
 
 def to_index_text(text: str) -> str:
@@ -72,21 +93,36 @@ def to_index_text(text: str) -> str:
     return _UNBINDABLE.sub(" ", _RUN.sub(lambda match: f" {_pairs(match[0])} ", text))
 
 
-def like_pattern(word: str) -> str:
-    """The LIKE pattern, with `\\` as its escape, of a text that contains `word`."""
-    return "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
+def contains_all(column: str, words: tuple[str, ...]) -> tuple[str, list[str]]:
+    """The SQL condition that `column` contains every one of `words`, and its values.
+
+    The ANDs are nested evenly, since SQLite allows a thousand levels (https://www.sqlite.org/limits.html).
+    """
+    tests = [_contains(column, escape(word)) for word in words]
+    conditions = [sql for sql, _ in tests]
+    while len(conditions) > 1:
+        groups = [conditions[start : start + 50] for start in range(0, len(conditions), 50)]
+        conditions = [f"({' AND '.join(group)})" for group in groups]
+    return "".join(conditions) or "1 = 1", [value for _, value in tests]
 
 
 def snippet(text: str, words: tuple[str, ...]) -> str:
     """The place of `text` where the first of `words` stands, with all of them between `>>>` and `<<<`."""
-    pattern = re.compile(
-        "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), re.IGNORECASE
-    )
+    shown = sorted(words[:_SNIPPET_WORDS], key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, shown)), re.IGNORECASE)
     found = pattern.search(text)
     start = max(0, found.start() - _SNIPPET_BEFORE) if found else 0
     end = start + _SNIPPET_WIDTH
     marked = pattern.sub(lambda match: f">>>{match[0]}<<<", text[start:end])
     return f"{'...' if start else ''}{marked}{'...' if end < len(text) else ''}"
+
+
+def _contains(column: str, word: str) -> tuple[str, str]:
+    """Whether `column` contains `word`, in either case of the letters A to Z."""
+    pattern = "%" + re.sub(r"([\\%_])", r"\\\1", word) + "%"
+    if len(pattern.encode()) <= _LONGEST_LIKE:
+        return f"{column} LIKE ? ESCAPE '\\'", pattern
+    return f"instr(lower({column}), lower(?)) > 0", word
 
 
 def _phrase(word: str) -> str | None:

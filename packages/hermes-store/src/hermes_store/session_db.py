@@ -38,7 +38,7 @@ from hermes_messages.protocols import (
 from hermes_store.backend import Operation
 from hermes_store.operations import leases, messages, search, sessions
 from hermes_store.rows import encode_metadata, message_to_columns
-from hermes_store.search_query import plan_search, to_index_text
+from hermes_store.search_query import plan_search, split_words, to_index_text
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
 
@@ -146,7 +146,7 @@ class SessionDB:
         self, query: str = "", *, source: str | None = None, limit: int = 20, offset: int = 0
     ) -> list[SessionRecord]:
         """Sessions whose title or id contains every word of `query`, last changed first."""
-        words = tuple(query.split())
+        words = split_words(query)
         return await self._backend.read(
             partial(sessions.list_sessions, source, words, max(limit, 0), max(offset, 0))
         )

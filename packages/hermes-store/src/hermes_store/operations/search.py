@@ -10,7 +10,7 @@ from hermes_messages.protocols import MessageHit
 from hermes_store.backend import INDEX_READY, Operation, Row, SqlValue, Statement
 from hermes_store.escaping import escape, unescape
 from hermes_store.migrations import INDEX_STATEMENTS, MARK_INDEX_READY
-from hermes_store.search_query import Blank, Indexed, Plan, Scan, like_pattern, snippet
+from hermes_store.search_query import Blank, Indexed, Plan, Scan, contains_all, snippet
 
 __all__ = ["SearchFilter", "rebuild_index", "search"]
 
@@ -65,9 +65,8 @@ def rebuild_index() -> Operation[None]:
 
 def _scan(words: tuple[str, ...], where: SearchFilter) -> Statement:
     conditions, values = _conditions(where)
-    likes = " AND m.text LIKE ? ESCAPE '\\'" * len(words)
-    patterns = [like_pattern(escape(word)) for word in words]
-    sql = f"{_SCAN}{conditions}{likes} ORDER BY m.seq DESC LIMIT ?"
+    contained, patterns = contains_all("m.text", words)
+    sql = f"{_SCAN}{conditions} AND {contained} ORDER BY m.seq DESC LIMIT ?"
     return Statement(sql, (*values, *patterns, where.limit))
 
 

@@ -17,7 +17,7 @@ from hermes_store.rows import (
     prompt_hash,
     session_from_row,
 )
-from hermes_store.search_query import like_pattern
+from hermes_store.search_query import contains_all
 
 __all__ = [
     "add_usage",
@@ -154,15 +154,14 @@ def list_sessions(
     source: str | None, words: tuple[str, ...], limit: int, offset: int
 ) -> Operation[list[SessionRecord]]:
     """Sessions, last changed first, whose title or id contains all `words`."""
-    conditions = ["1 = 1"]
+    conditions: list[str] = []
     values: list[SqlValue] = []
     if source is not None:
         conditions.append("s.source = ?")
         values.append(escape(source))
-    for word in words:
-        pattern = like_pattern(escape(word))
-        conditions.append("(s.title LIKE ? ESCAPE '\\' OR s.id LIKE ? ESCAPE '\\')")
-        values += [pattern, pattern]
+    contained, patterns = contains_all("(s.id || ' ' || coalesce(s.title, ''))", words)
+    conditions.append(contained)
+    values += patterns
     sql = (
         f"{SELECT_SESSION} WHERE {' AND '.join(conditions)} "
         "ORDER BY s.updated_at DESC, s.key DESC LIMIT ? OFFSET ?"
