@@ -1,4 +1,4 @@
-"""Hypothesis strategies for messages: any that can be built, and lists that look like broken conversations."""
+"""Hypothesis strategies: any messages that can be built, and conversations gone wrong."""
 
 from __future__ import annotations
 

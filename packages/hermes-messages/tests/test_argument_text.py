@@ -6,7 +6,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from message_strategies import json_objects
 
 from hermes_messages import (
     ArgumentDefect,
@@ -17,6 +16,7 @@ from hermes_messages import (
     parse_arguments_tolerantly,
 )
 from hermes_messages.argument_text import MAX_DEPTH
+from message_strategies import json_objects
 
 
 @given(json_objects, st.booleans())
@@ -181,7 +181,7 @@ def test_nesting_is_limited_at_the_same_depth_everywhere() -> None:
             parse_arguments_tolerantly(nested(depth))
     brackets_in_text = {"a": "[{" * 500}
     assert parse_arguments(json.dumps(brackets_in_text)) == brackets_in_text
-    flat = {"a": [[]] * 500}
+    flat: JsonObject = {"a": [[]] * 500}
     assert parse_arguments(json.dumps(flat)) == flat
 
 

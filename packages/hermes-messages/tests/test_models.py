@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from message_strategies import any_messages
 from msgspec import Raw
 
 from hermes_messages import (
@@ -26,6 +25,7 @@ from hermes_messages import (
     encode_messages,
 )
 from hermes_messages.protocols import ProviderOptions
+from message_strategies import any_messages
 
 
 @given(st.lists(any_messages, max_size=4))

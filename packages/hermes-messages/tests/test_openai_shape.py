@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from message_strategies import any_messages, conversations
 from msgspec import Raw
 
 from hermes_messages import (
@@ -31,6 +30,7 @@ from hermes_messages import (
     read_messages,
     to_dicts,
 )
+from message_strategies import any_messages, conversations
 
 
 def read_one(item: Mapping[str, JsonValue]) -> tuple[Message, list[tuple[QuirkKind, str]]]:

@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 from hypothesis import event, given
-from message_strategies import broken_conversations, conversations
 from msgspec import Raw
 
 from hermes_messages import (
@@ -27,6 +26,7 @@ from hermes_messages import (
     validate,
 )
 from hermes_messages.repair import MISSING_START, NAMELESS_TOOL, UNKNOWN_OUTCOME, repair
+from message_strategies import broken_conversations, conversations
 
 DROPPED_RESULTS = {ChangeKind.ORPHAN_DROPPED, ChangeKind.DUPLICATE_DROPPED}
 
@@ -216,12 +216,12 @@ def test_missing_result_is_of_unknown_outcome() -> None:
 
 
 def test_last_round_stays_open_unless_asked() -> None:
-    messages = [HI, asks("a", "b"), gives("a")]
+    messages: list[Message] = [HI, asks("a", "b"), gives("a")]
     assert repair(messages).changes == ()
     closed = repair(messages, close_round=True)
     assert closed.messages == (*messages, unknown("b"))
     assert closed.changes == (Change(ChangeKind.RESULT_ADDED, 1, "b"),)
-    blank_behind = [HI, asks("a"), AssistantMessage(""), gives("a")]
+    blank_behind: list[Message] = [HI, asks("a"), AssistantMessage(""), gives("a")]
     assert repair(blank_behind).messages == (HI, asks("a"), gives("a"))
 
 
@@ -231,7 +231,7 @@ def test_ids_pair_inside_a_round_only() -> None:
         [HI, asks("a"), unknown("a"), HI, asks("a"), gives("a", "second")],
         (ChangeKind.RESULT_ADDED, 1, "a"),
     )
-    valid = [HI, asks("a"), gives("a", "1"), asks("a"), gives("a", "2"), AssistantMessage("x")]
+    valid: list[Message] = [HI, asks("a"), gives("a", "1"), asks("a"), gives("a", "2"), AssistantMessage("x")]
     assert repair(valid).changes == ()
 
 
@@ -381,13 +381,9 @@ def test_answer_before_any_user_message_gets_one() -> None:
 
 
 def test_every_kind_of_change_is_met_above() -> None:
-    met = {
-        change.kind
-        for messages in (
-            [SystemMessage("A"), SystemMessage("B"), HI, SystemMessage("C"), SystemMessage("")],
-            [asks("a", "a", name=""), HI, gives("a"), gives("a"), gives("a"), gives("z")],
-            [HI, asks("a"), AssistantMessage(""), AssistantMessage("x"), AssistantMessage("y")],
-        )
-        for change in repair(messages).changes
-    }
-    assert met == set(ChangeKind)
+    broken: list[list[Message]] = [
+        [SystemMessage("A"), SystemMessage("B"), HI, SystemMessage("C"), SystemMessage("")],
+        [asks("a", "a", name=""), HI, gives("a"), gives("a"), gives("a"), gives("z")],
+        [HI, asks("a"), AssistantMessage(""), AssistantMessage("x"), AssistantMessage("y")],
+    ]
+    assert {change.kind for messages in broken for change in repair(messages).changes} == set(ChangeKind)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from message_strategies import conversations
 
 from hermes_messages import (
     AssistantMessage,
@@ -21,6 +20,7 @@ from hermes_messages import (
     encode_messages,
     segments,
 )
+from message_strategies import conversations
 
 
 def encode(messages: Sequence[Message]) -> bytes:

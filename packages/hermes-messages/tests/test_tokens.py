@@ -7,6 +7,7 @@ from hermes_messages import (
     AudioPart,
     FilePart,
     ImagePart,
+    Message,
     OpaquePart,
     Origin,
     Replay,
@@ -37,7 +38,11 @@ def test_nothing_is_nothing() -> None:
 
 
 def test_incremental_sum_is_the_whole() -> None:
-    messages = [UserMessage("hello"), AssistantMessage("hi there"), UserMessage("how are you?")]
+    messages: list[Message] = [
+        UserMessage("hello"),
+        AssistantMessage("hi there"),
+        UserMessage("how are you?"),
+    ]
     estimate = TokenEstimate()
     for message in messages:
         estimate.add([message])
