@@ -1,4 +1,4 @@
-"""The small pure parts: limits of output, credentials, toolset names, and the clean-up that is not cancelled."""
+"""The small parts: limits of output, credentials, toolset names, the clean-up that is not cancelled."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_huge_output_is_bounded_in_memory_and_kept_in_a_file(
         assert result.status == "ok"
         assert len(result.content) < 31_000
         assert result.content.startswith("first\nxxx")
-        assert result.content.endswith("xxx\nlast")
+        assert result.content.endswith("\nxlast")
         assert "characters left out; the first 0 MB are in " in result.content
         path = result.content.split(" MB are in ")[1].split(" ...]")[0]
         [read] = (await bench.outcome(executor, bench.call("read_file", {"path": path, "limit": 1}))).results

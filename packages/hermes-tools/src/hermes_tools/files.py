@@ -27,6 +27,7 @@ __all__ = [
     "make_directories",
     "make_private_directory",
     "open_regular",
+    "read_start",
     "real_path",
     "remove_directory",
     "replace_file",
@@ -137,6 +138,15 @@ async def open_regular(path: str) -> OpenFile:
     if status is not None and not stat.S_ISREG(status.st_mode):
         raise PathRefusedError(f"{path} is {kind_of(status.st_mode)}, not a regular file")
     return await _open_checked(path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+async def read_start(path: str) -> bytes:
+    """The first bytes of a small file of the system (`/proc/...`); empty when it can not be read."""
+    try:
+        async with await _open_checked(path, os.O_RDONLY | os.O_NONBLOCK) as file:
+            return await file.read()
+    except OSError:
+        return b""
 
 
 async def create_file(path: str, mode: int = 0o600) -> OpenFile:

@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from hermes_tools import files
 from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["ChildProcess", "exit_text"]
@@ -22,7 +23,8 @@ logger = logging.getLogger(__name__)
 CHUNK_BYTES = 1 << 16
 TERM_GRACE_S = 1.0
 KILL_WAIT_S = 1.0
-_POLL_S = 0.02
+_FIRST_PAUSE_S = 0.005
+_LONGEST_PAUSE_S = 0.1
 _MISSED_EXIT_POLL_S = 0.5
 _STOP_LIMIT_S = 3.0
 
@@ -99,16 +101,30 @@ class ChildProcess:
                 waiting.cancel()
                 await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
 
-    def group_is_alive(self) -> bool:
-        """Whether a process of the group is left, be it only a child of the one that was started."""
-        return _signal_group(self.pid, 0)
+    async def group_lives(self) -> bool:
+        """Whether a process of the group is left, be it only a child of the one that was started.
+
+        A dead one that nobody has waited for yet does not count, where the system tells (`/proc`).
+        """
+        if not _signal_group(self.pid, 0):
+            return False
+        try:
+            names = await files.list_names("/proc")
+        except OSError:
+            return True
+        for name in filter(str.isdigit, names):
+            # proc_pid_stat(5): after the name in brackets come state, parent and process group
+            fields = (await files.read_start(f"/proc/{name}/stat")).rpartition(b")")[2].split()
+            if fields[2:3] == [str(self.pid).encode()] and fields[0] not in (b"Z", b"X"):
+                return True
+        return False
 
     async def stop(self) -> None:
         """End the whole group: TERM, a moment, KILL; returns when it is gone. Bounded, whoever cancels."""
         await finish_despite_cancel(self._stop, _STOP_LIMIT_S)
 
     async def _stop(self) -> None:
-        if self._process.returncode is None or self.group_is_alive():
+        if self._process.returncode is None or await self.group_lives():
             _signal_group(self.pid, signal.SIGTERM)
             if not await self._gone_within(TERM_GRACE_S):
                 _signal_group(self.pid, signal.SIGKILL)
@@ -118,13 +134,15 @@ class ChildProcess:
     async def _gone_within(self, limit_s: float) -> bool:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
+        pause_s = _FIRST_PAUSE_S
         while True:
             ended = self._process.returncode is not None or _exit_status(self.pid)[0]
-            if ended and not self.group_is_alive():
+            if ended and not await self.group_lives():
                 return True
             if loop.time() >= deadline:
                 return False
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def exit_text(code: int | None) -> str:

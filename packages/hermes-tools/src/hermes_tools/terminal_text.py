@@ -21,8 +21,7 @@ _CONTROL_SEQUENCE = re.compile(
     r"|[ -/]*[0-OQ-WYZ\\`-~]"  # two characters: charset selection, save cursor
     r")"
 )
-_OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
-_OTHER_CONTROLS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_OTHER_CONTROLS = re.compile(r"[\x01-\x07\x0b\x0c\x0e-\x1f\x7f]")
 _LONGEST_SEQUENCE = 4_096
 _LONGEST_LINE = 1 << 16
 
@@ -74,8 +73,6 @@ def _split_sequences(text: str) -> tuple[str, str]:
 
 def _tidy(text: str) -> str:
     """Without control characters that have no meaning in a stored text."""
-    while _OVERSTRUCK.search(text):
-        text = _OVERSTRUCK.sub("", text)
     return make_visible(_OTHER_CONTROLS.sub("", text))
 
 
@@ -87,4 +84,13 @@ def _visible_part(line: str) -> str:
 
 def _last_state(line: str) -> str:
     """A line as a terminal shows it in the end."""
-    return line.rstrip("\r").rsplit("\r", 1)[-1]
+    line = line.rstrip("\r").rsplit("\r", 1)[-1]
+    if "\b" not in line:
+        return line
+    shown: list[str] = []
+    for letter in line:
+        if letter != "\b":
+            shown.append(letter)
+        elif shown:
+            shown.pop()
+    return "".join(shown)

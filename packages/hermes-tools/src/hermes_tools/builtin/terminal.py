@@ -95,13 +95,13 @@ async def _run(context: CallContext, command: str, timeout_s: float, workdir: st
     running = _RunningCommand(child, output)
     try:
         code = await running.finish(timeout_s)
+        left_running = await running.leaves_something()
     except TimeoutError:
         await running.stop()
         raise ToolFailure(_timeout_text(timeout_s, output.text()), status="timed_out") from None
     except BaseException:
         await running.stop()
         raise
-    left_running = running.leaves_something()
     if left_running:
         context.resources.on_release(running.stop)
     else:
@@ -137,9 +137,9 @@ class _RunningCommand:
         await self._output.close()
         return code
 
-    def leaves_something(self) -> bool:
+    async def leaves_something(self) -> bool:
         """Whether processes that it started go on."""
-        return self._child.group_is_alive() or not self._pump.done()
+        return not self._pump.done() or await self._child.group_lives()
 
     async def stop(self) -> None:
         """End all of it. Bounded, finished even when cancelled, safe to call again."""
