@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes_batch.cli import main
+from hermes_batch.cli import main, read_settings
 from hermes_batch.familiar_flags import translate
+from hermes_messages import ConfigurationError
 
 
 def test_usage_errors_exit_with_2_and_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,3 +83,13 @@ def test_the_help_of_each_command_is_complete(capsys: pytest.CaptureFixture[str]
             main([command, "--help"])
         assert stopped.value.code == 0
     assert "--dataset-file" in capsys.readouterr().out
+
+
+def test_settings_of_a_provider_are_json_or_text() -> None:
+    assert read_settings(["threads=2", "model=a=b", "flag=true"]) == {
+        "threads": 2,
+        "model": "a=b",
+        "flag": True,
+    }
+    with pytest.raises(ConfigurationError, match="NAME=VALUE"):
+        read_settings(["threads"])

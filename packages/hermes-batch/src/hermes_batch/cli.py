@@ -81,7 +81,13 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--model", metavar="NAME")
     model.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
     model.add_argument("--model-path", metavar="GGUF", help="weights for the local model server")
-    model.add_argument("--threads", type=int, metavar="N", help="threads of the local model server")
+    model.add_argument(
+        "--provider-setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the provider's own (local: threads=2, port=8080); may be repeated",
+    )
     model.add_argument("--max-tokens", type=int, metavar="N", help="of one response")
     model.add_argument("--temperature", type=float, metavar="T")
     model.add_argument("--reasoning-effort", choices=("none", "minimal", "low", "medium", "high"))
@@ -105,11 +111,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _runner(arguments: argparse.Namespace) -> BatchRunner:
-    settings: dict[str, JsonValue] = {}
+    settings = read_settings(arguments.provider_setting)
     if arguments.model_path is not None:
         settings["model_path"] = arguments.model_path
-    if arguments.threads is not None:
-        settings["threads"] = arguments.threads
     effort = arguments.reasoning_effort
     return BatchRunner(
         arguments.dataset_file,
@@ -142,6 +146,20 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         seed=arguments.seed,
         progress=NoProgress() if arguments.quiet else progress_for(),
     )
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, JsonValue]:
+    """`NAME=VALUE` pairs; a value that is JSON is read as such, any other is text."""
+    settings: dict[str, JsonValue] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigurationError(f"--provider-setting {pair!r}: it is written NAME=VALUE")
+        try:
+            settings[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            settings[name] = value
+    return settings
 
 
 def _api_key(variable: str | None) -> str | None:

@@ -1,0 +1,178 @@
+"""The main job on the real local model: what it leaves, how it goes on, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import job_environment, model_servers, read_until, run_batch, start_batch, wait_until_gone
+
+from hermes_batch import Record
+from hermes_batch.records import decode_record
+from hermes_store import SessionDB
+
+pytestmark = [pytest.mark.local_model, pytest.mark.timeout(400)]
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "examples/demo/prompts.jsonl"
+FLAGS = (
+    "--toolsets", "file,terminal,todo", "--num-workers", "2", "--max-iterations", "6",
+    "--max-tokens", "256", "--temperature", "0", "--keep-without-reasoning",
+)  # fmt: skip
+
+
+def call(command: str, *, rows: Path = DEMO) -> tuple[str, ...]:
+    return (command, "--dataset-file", str(rows), "--run-name", "demo", *FLAGS)
+
+
+def records(directory: Path) -> list[Record]:
+    lines = (directory / "data/demo/trajectories.jsonl").read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    return [decode_record(line) for line in lines]
+
+
+def quick(command: str, rows: Path) -> tuple[str, ...]:
+    """Rows of one command each, with the terminal alone: a short prompt is quick to read for the model."""
+    return (*call(command, rows=rows), "--toolsets", "terminal")
+
+
+def few_rows(directory: Path, count: int) -> Path:
+    rows = directory / "few.jsonl"
+    rows.write_text("".join(f'{{"prompt": "Run the command: echo {number}"}}\n' for number in range(count)))
+    return rows
+
+
+def test_the_demo_leaves_trajectories_statistics_and_searchable_sessions(tmp_path: Path) -> None:
+    prompts = [json.loads(line)["prompt"] for line in DEMO.read_text().splitlines()]
+    done = run_batch(tmp_path, *call("run"))
+    assert done.returncode == 0, done.stderr
+    assert f"{len(prompts)} rows: {len(prompts)} ok, 0 error, 0 discarded, 0 pending" in done.stdout
+    assert f"[{len(prompts)}/{len(prompts)}]" in done.stderr
+    rows = records(tmp_path)
+    assert [turn.value for row in rows for turn in row.conversations if turn.from_ == "human"] == prompts
+    assert all(row.completed and row.usage_known for row in rows)
+    used = {name for row in rows for name, stats in row.tool_stats.items() if stats.success}
+    assert {"write_file", "terminal", "todo"} <= used
+    statistics = json.loads((tmp_path / "data/demo/statistics.json").read_text())
+    assert statistics["ok"] == statistics["total"] == len(prompts)
+    assert statistics["api_calls"] > len(prompts)
+    word = max(prompts[0].replace("'", " ").split(), key=len).strip(".:,")
+    asyncio.run(the_sessions_can_be_searched(tmp_path / "data/demo/state.db", word, len(prompts)))
+
+    before = (tmp_path / "data/demo/trajectories.jsonl").read_bytes()
+    again = run_batch(tmp_path, *call("resume"))
+    assert again.returncode == 0
+    assert "every row is finished" in again.stderr
+    assert (tmp_path / "data/demo/trajectories.jsonl").read_bytes() == before
+
+
+async def the_sessions_can_be_searched(state_db: Path, word: str, sessions: int) -> None:
+    async with SessionDB(state_db) as store:
+        assert len(await store.list_sessions(limit=1000)) == sessions
+        assert await store.search_messages(word)
+
+
+def test_an_interrupt_lets_running_rows_end_and_a_resume_finishes_the_rest(tmp_path: Path) -> None:
+    rows = few_rows(tmp_path, 12)
+    with start_batch(tmp_path, *quick("run", rows)) as process:
+        read_until(process, "[1/12]")
+        servers = model_servers(process.pid)
+        assert len(servers) == 1
+        process.send_signal(signal.SIGINT)
+        output, progress = process.communicate(timeout=120)
+    assert process.returncode == 130, progress
+    assert "pending" in output
+    wait_until_gone(servers)
+    kept = len(records(tmp_path))
+    assert 1 <= kept < 12
+    done = run_batch(tmp_path, *quick("resume", rows))
+    assert done.returncode == 0, done.stderr
+    assert f"12 rows, {kept} finished before" in done.stderr
+    assert len(records(tmp_path)) == 12
+
+
+def test_two_interrupts_stop_at_once_and_leave_no_server(tmp_path: Path) -> None:
+    with start_batch(tmp_path, *quick("run", few_rows(tmp_path, 30))) as process:
+        read_until(process, "[1/30]")
+        servers = model_servers(process.pid)
+        process.send_signal(signal.SIGINT)
+        read_until(process, "stopping: running rows may end")
+        process.send_signal(signal.SIGINT)
+        _, progress = process.communicate(timeout=60)
+    assert process.returncode == 130, progress
+    assert len(servers) == 1
+    wait_until_gone(servers)
+
+
+def test_a_killed_process_takes_its_server_with_it_and_loses_no_row(tmp_path: Path) -> None:
+    rows = few_rows(tmp_path, 6)
+    with start_batch(tmp_path, *quick("run", rows)) as process:
+        read_until(process, "[2/6]")
+        servers = model_servers(process.pid)
+        process.kill()
+    assert len(servers) == 1
+    wait_until_gone(servers)
+    done = run_batch(tmp_path, *quick("resume", rows))
+    assert done.returncode == 0, done.stderr
+    assert "6 rows, 0 finished before" not in done.stderr
+    assert [row.prompt_index for row in records(tmp_path)] == list(range(6))
+
+
+def test_a_model_server_that_dies_is_replaced_and_finished_rows_are_kept(tmp_path: Path) -> None:
+    with start_batch(tmp_path, *quick("run", few_rows(tmp_path, 6))) as process:
+        read_until(process, "[2/6]")
+        (server,) = model_servers(process.pid)
+        os.kill(server, signal.SIGKILL)
+        output, progress = process.communicate(timeout=300)
+    assert process.returncode == 0, progress
+    assert "6 rows: 6 ok" in output
+
+
+def test_the_familiar_command_line_runs_against_any_host(tmp_path: Path) -> None:
+    program = """
+import asyncio, subprocess, sys
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers.local import LocalServer, LocalServerOptions
+from hermes_providers.local.weights import find_default_weights
+
+async def main():
+    async with LocalServer(LocalServerOptions(model_path=find_default_weights())) as server:
+        command = [sys.executable, "-m", "batch_runner", "--dataset_file=few.jsonl", "--batch_size=2",
+            "--run_name=demo", "--distribution=terminal_only", "--num_workers=1", "--max_turns=5",
+            "--keep_without_reasoning", f"--base_url={server.base_url}", f"--model={server.options.alias}"]
+        process = await asyncio.create_subprocess_exec(*command)
+        sys.exit(await process.wait())
+
+asyncio.run(main())
+"""
+    few_rows(tmp_path, 3)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=job_environment(tmp_path),
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {row.provider for row in records(tmp_path)} == {"custom"}
+    assert len(list((tmp_path / "data/demo/shards").iterdir())) == 2
+
+
+def test_make_demo_runs_on_a_clean_copy(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("Makefile", "pyproject.toml", "uv.lock", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    for name in ("packages", ".ci", "examples"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    done = subprocess.run(
+        ["make", "--no-print-directory", "demo", "ARGS=--max-samples 2"],
+        cwd=copy, env=job_environment(tmp_path), capture_output=True, text=True, timeout=390, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 rows: 2 ok" in done.stdout
+    assert (copy / "data/demo/trajectories.jsonl").is_file()
