@@ -154,6 +154,14 @@ def test_name_and_id_repeated_on_every_fragment() -> None:
     assert calls_of(*chunk) == [("a", "f", '{"x":{}}')]
 
 
+def test_repeated_heads_with_braces_in_strings_are_one_call() -> None:
+    parts = ['{"code": "}', "}\\", '"}', '{", "more": {"a": {}', "}", "}"]
+    chunks = [ToolCallChunk(index=0, id="a", name="f", arguments=part) for part in parts]
+    assert calls_of(*chunks) == [("a", "f", "".join(parts))]
+    second = ToolCallChunk(index=0, id="a", name="f", arguments='{"b": 1}')
+    assert calls_of(*chunks, second)[1] == ("a_2", "f", '{"b": 1}')
+
+
 def test_one_id_for_two_calls_is_made_unique() -> None:
     events, response = assemble(
         [

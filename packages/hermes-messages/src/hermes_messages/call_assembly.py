@@ -18,11 +18,16 @@ The rules, first match wins:
 
 from __future__ import annotations
 
+import re
+
 from hermes_messages.argument_text import parse_arguments
 from hermes_messages.deltas import ToolCallChunk
 from hermes_messages.errors import ArgumentsError
 
 __all__ = ["CallTable", "OpenCall", "is_json_object"]
+
+_STRUCTURE = re.compile(r'\\.|["{}]', re.DOTALL)
+"""What tells strings and nesting apart: quotes and braces, with escaped characters taken together."""
 
 
 def is_json_object(text: str) -> bool:
@@ -39,7 +44,18 @@ def is_json_object(text: str) -> bool:
 class OpenCall:
     """A call that is being put together. `id` and `position` are set when it is shown to the consumer."""
 
-    __slots__ = ("_fragments", "host_id", "id", "index", "name", "position")
+    __slots__ = (
+        "_depth",
+        "_fragments",
+        "_hopeless",
+        "_in_string",
+        "_scanned",
+        "host_id",
+        "id",
+        "index",
+        "name",
+        "position",
+    )
 
     def __init__(self, index: int | None) -> None:
         self.index = index
@@ -48,6 +64,10 @@ class OpenCall:
         self.id = ""
         self.position: int | None = None
         self._fragments: list[str] = []
+        self._scanned = 0
+        self._depth = 0
+        self._in_string = False
+        self._hopeless = False
 
     @property
     def arguments(self) -> str:
@@ -60,13 +80,24 @@ class OpenCall:
         """More argument text."""
         self._fragments.append(text)
 
-    def ends_like_object(self) -> bool:
-        """Whether the last fragment could end an object: the cheap half of `is_whole`."""
-        return bool(self._fragments) and self._fragments[-1].rstrip().endswith("}")
-
     def is_whole(self) -> bool:
-        """Whether the arguments so far are one complete JSON object."""
-        return self.ends_like_object() and is_json_object(self.arguments)
+        """Whether the arguments so far are one complete JSON object. Each character is looked at once."""
+        if self._hopeless or not (self._fragments and self._fragments[-1].rstrip().endswith("}")):
+            return False
+        text = self.arguments
+        for mark in _STRUCTURE.finditer(text, self._scanned):
+            match mark.group():
+                case '"':
+                    self._in_string = not self._in_string
+                case "{" if not self._in_string:
+                    self._depth += 1
+                case "}" if not self._in_string:
+                    self._depth -= 1
+        self._scanned = len(text)
+        if self._in_string or self._depth > 0:
+            return False
+        self._hopeless = not is_json_object(text)  # the braces are closed: nothing can mend it
+        return not self._hopeless
 
 
 class CallTable:
