@@ -80,7 +80,7 @@ class StableBytes:
         """Encode `history`, reusing every segment that was closed in an earlier call on the same log."""
         cache = self._logs.setdefault(history.log, _LogCache())
         length = len(history)
-        known = self._known_segments(cache, length)
+        known = bisect_left(cache.ends, length)  # of the kept segments, those that end before the view does
         start = cache.ends[known - 1] if known else 0
         closed = cache.chunks[:known]
         open_tail = b""
@@ -91,12 +91,6 @@ class StableBytes:
                 open_tail = encoded
                 break
             closed.append(encoded)
-            if len(closed) > len(cache.chunks):
-                cache.chunks.append(encoded)
-                cache.ends.append(end)
+            cache.chunks.append(encoded)
+            cache.ends.append(end)
         return EncodedHistory(tuple(closed), open_tail)
-
-    @staticmethod
-    def _known_segments(cache: _LogCache, length: int) -> int:
-        """How many cached segments were closed inside a view of `length`: their ends lie before its end."""
-        return bisect_left(cache.ends, length)
