@@ -65,8 +65,7 @@ def test_a_timeout_of_asyncio_stays_a_timeout() -> None:
     async def main() -> None:
         save = Save(steps=2000)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.001):
-                await finish_despite_cancel(save)
+            await within(asyncio.timeout(0.001), save)
         assert save.done == 1
         task = asyncio.current_task()
         assert task is not None
@@ -96,10 +95,13 @@ def test_a_cancelled_task_group_waits_for_the_work() -> None:
             await save.started.wait()
             raise RuntimeError("sibling")
 
-        with pytest.raises(ExceptionGroup):
+        async def both() -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(finish_despite_cancel(save))
                 group.create_task(fail())
+
+        with pytest.raises(ExceptionGroup):
+            await both()
         assert save.done == 1
 
     asyncio.run(main())

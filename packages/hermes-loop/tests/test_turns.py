@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -47,7 +47,7 @@ async def look(arguments: JsonObject) -> str:
     return f"seen {arguments.get('at')}"
 
 
-def make(*script: ScriptStep, store: MemoryStore | None = None, **options: object) -> AIAgent:
+def make(*script: ScriptStep, store: MemoryStore | None = None, **options: Any) -> AIAgent:
     return AIAgent(
         provider=ScriptedProvider(script),
         tools=SimpleExecutor({"look": look}),
@@ -134,7 +134,7 @@ class TestOrder:
             log.append("TOOL")
             return "ok"
 
-        def request(step: ScriptStep) -> object:
+        def request(step: ScriptStep) -> ScriptStep:
             def answer(_: object) -> ScriptStep:
                 log.append("REQUEST")
                 return step
@@ -142,7 +142,7 @@ class TestOrder:
             return answer
 
         agent = AIAgent(
-            provider=ScriptedProvider([request(calls(call("t"))), request(text("done"))]),  # type: ignore[list-item]
+            provider=ScriptedProvider([request(calls(call("t"))), request(text("done"))]),
             tools=SimpleExecutor({"t": tool}),
             session_db=store,
         )
@@ -208,11 +208,8 @@ class TestOrder:
 
         async def main() -> None:
             async with agent:
-                store_fails = ["append_messages_batch"]
-                del store_fails
-                first = asyncio.create_task(agent.run_conversation("a"))
-                await first
-                assert first.result()["saved"]
+                first = await agent.run_conversation("a")
+                assert first["saved"]
                 store.fail_next("append_messages_batch", StoreError("down"), times=2)
                 second = await agent.run_conversation("b")
                 assert not second["saved"]

@@ -9,6 +9,7 @@ carries the token. Without, a lock of this process keeps the turns of one store 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
@@ -40,7 +41,12 @@ class Lease(Protocol):
 
     @property
     def number(self) -> int:
-        """Grows by one from holder to holder, as far as this process can see."""
+        """Which holder of the session this is."""
+        ...
+
+    @property
+    def previous(self) -> int:
+        """The number of the holder before, as far as can be known."""
         ...
 
     @property
@@ -74,12 +80,16 @@ class Lease(Protocol):
 
 
 class StoreLease:
-    """A lease in the store, renewed by a task of its own until `stop`."""
+    """A lease in the store, renewed by a task of its own until `stop`.
+
+    Turns of one process queue up for it in the order of their arrival; only the first of them asks the store.
+    """
 
     def __init__(
         self, store: SupportsLeases, session_id: str, holder: str, *, ttl_s: float, clock: Clock
     ) -> None:
         self._store = store
+        self._queue = LocalLease(store, session_id)
         self._session_id = session_id
         self._holder = holder
         self._ttl_s = ttl_s
@@ -96,8 +106,13 @@ class StoreLease:
 
     @property
     def number(self) -> int:
-        """Grows from holder to holder."""
+        """Which holder of the session this is."""
         return 0 if self._token is None else self._token.number
+
+    @property
+    def previous(self) -> int:
+        """The number before this one: whoever held it, if anyone did, took it before us."""
+        return self.number - 1
 
     @property
     def lost(self) -> bool:
@@ -106,19 +121,12 @@ class StoreLease:
 
     async def admit(self) -> None:
         """Wait until it is ours; a cancelled wait leaves nothing held."""
-        wait_s = 0.02
-        while True:
-            # The token must not get lost between the store and us, whoever cancels.
-            try:
-                await finish_despite_cancel(self._try)
-            except asyncio.CancelledError:
-                if self._token is not None:
-                    await finish_despite_cancel(self.release)
-                raise
-            if self._token is not None:
-                return
-            await self._clock.sleep(wait_s * (0.5 + random.random() / 2))  # noqa: S311 - spreads the waiters
-            wait_s = min(wait_s * 2, 1.0)
+        await self._queue.admit()
+        try:
+            await self._take()
+        except BaseException:
+            await finish_despite_cancel(self.release)
+            raise
 
     def start(self, on_lost: Callable[[], None]) -> None:
         """Begin to renew."""
@@ -142,8 +150,21 @@ class StoreLease:
 
     async def release(self) -> None:
         """Give it back; one that was lost is left alone."""
-        if self._token is not None and not self._lost:
-            await self._store.release_session_turn_lease(self._token)
+        try:
+            if self._token is not None and not self._lost:
+                await self._store.release_session_turn_lease(self._token)
+        finally:
+            await self._queue.release()
+
+    async def _take(self) -> None:
+        wait_s = 0.02
+        while True:
+            # Shielded, so that a token does not get lost between the store and us.
+            await finish_despite_cancel(self._try)
+            if self._token is not None:
+                return
+            await self._clock.sleep(wait_s * (0.5 + random.random() / 2))  # noqa: S311 - spreads the waiters
+            wait_s = min(wait_s * 2, 1.0)
 
     async def _try(self) -> None:
         if self._token is None:
@@ -171,40 +192,40 @@ class StoreLease:
             self._on_lost()
 
 
-class _LocalLocks:
+class _SessionLock(asyncio.Lock):
+    """A lock that knows the number of its last holder."""
+
+    last_number = 0
+
+
+_numbers = itertools.count(1)
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[int, str], _SessionLock]] = (
+    WeakKeyDictionary()
+)
+
+
+def _lock_of(store: object, session_id: str) -> _SessionLock:
     """One lock per store object and session, for the event loop that is running."""
-
-    def __init__(self) -> None:
-        self._loops: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, WeakValueDictionary[tuple[int, str], asyncio.Lock]
-        ] = WeakKeyDictionary()
-        self._numbers: WeakKeyDictionary[SessionStore, dict[str, int]] = WeakKeyDictionary()
-
-    def lock(self, store: SessionStore, session_id: str) -> asyncio.Lock:
-        locks = self._loops.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-        key = (id(store), session_id)
-        found = locks.get(key)
-        if found is None:
-            found = locks[key] = asyncio.Lock()
-        return found
-
-    def next_number(self, store: SessionStore, session_id: str) -> int:
-        numbers = self._numbers.setdefault(store, {})
-        numbers[session_id] = numbers.get(session_id, 0) + 1
-        return numbers[session_id]
-
-
-_local = _LocalLocks()
+    locks = _locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    key = (id(store), session_id)
+    found = locks.get(key)
+    if found is None:
+        found = locks[key] = _SessionLock()
+    return found
 
 
 class LocalLease:
-    """A lock of this process, for a store without leases. Two processes are not kept apart."""
+    """A lock of this process, first come first served. Two processes are not kept apart.
 
-    def __init__(self, store: SessionStore | None, session_id: str) -> None:
+    Without a store there is nothing to share, and nothing is locked.
+    """
+
+    def __init__(self, store: object | None, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
-        self._lock: asyncio.Lock | None = None
+        self._lock: _SessionLock | None = None
         self._number = 0
+        self._previous = 0
 
     @property
     def token(self) -> LeaseToken | None:
@@ -213,8 +234,13 @@ class LocalLease:
 
     @property
     def number(self) -> int:
-        """Grows from holder to holder."""
+        """Which holder this is."""
         return self._number
+
+    @property
+    def previous(self) -> int:
+        """Which holder came before."""
+        return self._previous
 
     @property
     def lost(self) -> bool:
@@ -225,10 +251,11 @@ class LocalLease:
         """Wait until it is ours; a cancelled wait leaves nothing held."""
         if self._store is None:
             return
-        lock = _local.lock(self._store, self._session_id)
+        lock = _lock_of(self._store, self._session_id)
         await lock.acquire()
         self._lock = lock
-        self._number = _local.next_number(self._store, self._session_id)
+        self._previous = lock.last_number
+        self._number = lock.last_number = next(_numbers)
 
     def start(self, on_lost: Callable[[], None]) -> None:
         """Nothing to renew."""
@@ -243,7 +270,7 @@ class LocalLease:
         """Nobody is told."""
 
     async def release(self) -> None:
-        """Give it back; one that was lost is left alone."""
+        """Give it back."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

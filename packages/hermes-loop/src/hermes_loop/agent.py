@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import random
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from hermes_loop.admission import DEFAULT_TTL_S, admitted, lease_for
-from hermes_loop.background import BackgroundWork, stop_tasks
+from hermes_loop.admission import DEFAULT_TTL_S, LocalLease, admitted, lease_for
+from hermes_loop.background import BackgroundWork, running_turn, stop_tasks
 from hermes_loop.budget import IterationBudget
 from hermes_loop.clock import SystemClock
 from hermes_loop.conversation import Conversation
@@ -29,13 +30,15 @@ from hermes_loop.options import (
     read_prefill,
     read_trajectory_dir,
 )
+from hermes_loop.result import build_result
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits, TurnRequest, TurnState
+from hermes_loop.verdicts import Stop
 from hermes_loop.wiring import Wiring
-from hermes_messages import ConfigurationError, JsonValue, Message, UserMessage, content_text
+from hermes_messages import ConfigurationError, JsonValue, Message, StoreError, UserMessage, content_text
 from hermes_messages.hygiene import clean_text
 from hermes_messages.openai_shape import messages_from_dicts
 from hermes_messages.protocols import (
@@ -55,7 +58,9 @@ from hermes_messages.protocols import (
 
 __all__ = ["AIAgent"]
 
-CLOSE_LIMIT_S = 10.0
+logger = logging.getLogger(__name__)
+
+CLOSE_LIMIT_S: Final = 10.0
 
 
 class AIAgent:
@@ -69,6 +74,8 @@ class AIAgent:
 
     Raises `ConfigurationError` for values that can not work, also a `TypeError` for an unknown keyword.
     """
+
+    _is_open = False
 
     def __init__(
         self,
@@ -162,14 +169,16 @@ class AIAgent:
         self._options.check()
         self._session_id = session_id if session_id is not None else uuid.uuid4().hex
         self._lease_ttl_s = lease_ttl_s
+        # One holder for all turns: a lease that could not be given back is this agent's own next time.
+        self._holder = uuid.uuid4().hex
         self._wiring = Wiring(self._options)
         self._steering = Steering()
         self._background = BackgroundWork()
         self._conversation: Conversation | None = None
         self._current: TurnState | None = None
         self._bound: _LoopBound | None = None
-        self._is_open = False
         self._closing = False
+        self._warned = False
 
     def __repr__(self) -> str:
         return f"<AIAgent session_id={self._session_id!r} {self._options!r}>"
@@ -290,6 +299,7 @@ class AIAgent:
                     await self._wiring.close()
                 finally:
                     self._closing = False
+        self._warned = False
 
     async def _end_running_turn(self, bound: _LoopBound) -> None:
         if not bound.turns.locked():
@@ -341,11 +351,19 @@ class AIAgent:
         stream_callback: StreamCallback | None,
         sink: Callable[[TurnEvent], Awaitable[None] | None] | None,
     ) -> ConversationResult:
+        if running_turn.get() is self and self._current is not None:
+            raise ConfigurationError(
+                "a tool or callback must not start a turn of the agent that runs it: it would wait for itself"
+            )
         await self._initialize()
         bound = self._bind()
         turn_id = uuid.uuid4().hex
         deps = self._deps()
-        lease = lease_for(deps.store, self._session_id, turn_id, ttl_s=self._lease_ttl_s, clock=deps.clock)
+        lease = lease_for(
+            deps.store, self._session_id, self._holder, ttl_s=self._lease_ttl_s, clock=deps.clock
+        )
+        if deps.store is not None and isinstance(lease, LocalLease):
+            self._warn_without_leases(deps.store)
         conversation = self._conversation
         assert conversation is not None
         turn = TurnState(
@@ -360,21 +378,36 @@ class AIAgent:
             events=TurnEvents(self._options.callbacks, stream_callback, sink),
             budget=IterationBudget(self._options.max_iterations),
         )
-        async with admitted(
-            bound.turns,
-            self._background,
-            lease,
-            lambda: turn.interrupt.request(hard=True),
-            deps.bounds,
-            lambda step: log_phase(turn, step, "Done"),
-        ):
-            if self._closing or not self._is_open:
-                raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
-            self._current = turn
-            try:
-                return await run_turn(turn, deps)
-            finally:
-                self._current = None
+        try:
+            async with admitted(
+                bound.turns,
+                self._background,
+                lease,
+                lambda: turn.interrupt.request(hard=True),
+                deps.bounds,
+                lambda step: log_phase(turn, step, "Done"),
+            ):
+                if self._closing or not self._is_open:
+                    raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
+                self._current = turn
+                inside = running_turn.set(self)
+                try:
+                    return await run_turn(turn, deps)
+                finally:
+                    running_turn.reset(inside)
+                    self._current = None
+        except StoreError as error:  # only the admission lets one through
+            log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
+            return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
+
+    def _warn_without_leases(self, store: SessionStore) -> None:
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "%s has no turn leases: turns of session %s exclude each other in this process only",
+                type(store).__name__,
+                self._session_id,
+            )
 
     def _deps(self) -> TurnDeps:
         options, wiring = self._options, self._wiring

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Coroutine
 
-__all__ = ["BackgroundWork", "stop_tasks"]
+__all__ = ["BackgroundWork", "running_turn", "stop_tasks"]
 
 logger = logging.getLogger(__name__)
+
+running_turn: contextvars.ContextVar[object] = contextvars.ContextVar("running_turn", default=None)
+"""The agent in whose turn this code runs, or None."""
 
 
 class BackgroundWork:
@@ -19,7 +23,9 @@ class BackgroundWork:
 
     def spawn(self, work: Coroutine[object, object, object], name: str) -> asyncio.Task[object]:
         """Start `work`. It is cancelled before the next turn is admitted, and on close."""
-        task = asyncio.create_task(work, name=name)
+        context = contextvars.copy_context()
+        context.run(running_turn.set, None)
+        task = asyncio.create_task(work, name=name, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

@@ -64,10 +64,11 @@ def close_conversation(
     """
     if conversation.open_round is not None:
         conversation.close_tool_round(missing_results(conversation.open_round, ran=tools_started))
-    if isinstance(ending, Finish) or conversation.state is State.ANSWERED:
+    if conversation.state is State.ANSWERED:
         return
     if partial_text.strip():
         conversation.append(uid, AssistantMessage(partial_text, finish_reason=ending.reason))
     elif conversation.state is State.RESULTS_GIVEN:
-        note = explain(ending.reason, ending.error, max_iterations)
+        error = None if isinstance(ending, Finish) else ending.error
+        note = explain(ending.reason, error, max_iterations)
         conversation.append(uid, AssistantMessage(f"[{note}]", finish_reason=ending.reason))

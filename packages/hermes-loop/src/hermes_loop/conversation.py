@@ -39,9 +39,10 @@ class Conversation:
         """Everything that the model sees."""
         return self._sent.history()
 
-    def is_current(self, lease_number: int) -> bool:
-        """Whether nobody else can have written the session since this was read or written here."""
-        return self._read_under is not None and lease_number == self._read_under + 1
+    def is_current(self, previous_lease: int) -> bool:
+        """Whether nobody else can have written the session since this was read or written here: whether the
+        lease before the one that is held now was this conversation's own."""
+        return self._read_under == previous_lease
 
     def read_under(self, lease_number: int) -> None:
         """What is remembered is what the holder of lease `lease_number` sees."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from hermes_loop.stream_text import ShownText
-from hermes_messages import ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
+from hermes_messages import Message, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
 from hermes_messages.protocols import (
     ApprovalCallback,
     ClarifyCallback,
@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+AnyCallback = Callable[..., Awaitable[None] | None]
+
+
 class TurnStarted(Struct, frozen=True, tag=True):
     """The turn was admitted."""
 
@@ -46,13 +49,13 @@ class TurnStarted(Struct, frozen=True, tag=True):
 
 
 class StepStarted(Struct, frozen=True, tag=True):
-    """A model call begins; `number` counts from 1."""
+    """A step begins: one answer of the model, and the tools it asks for. `number` counts from 1."""
 
     number: int
 
 
 class StepEnded(Struct, frozen=True, tag=True):
-    """The model call and the tool round that followed it are over. `usage` None: the host did not say."""
+    """The step is over. `usage` None: the host did not say."""
 
     number: int
     usage: Usage | None
@@ -163,6 +166,9 @@ class TurnEvents:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
         self._shown = ShownText()
+        self._turn_is_open = False
+        self._open_step: int | None = None
+        self._open_tools: dict[str, ToolCall] = {}
         self.failures: dict[str, str] = {}
 
     @property
@@ -171,49 +177,85 @@ class TurnEvents:
         return bool(self._plain or self._resettable or self._listeners)
 
     async def emit(self, event: TurnEvent) -> None:
-        """Hand `event` to its listeners, in order."""
+        """Hand `event` to its listeners, in order. A tool that ends without having started (its arguments
+        could not be read) starts first, so that starts and ends are always balanced."""
+        if isinstance(event, ToolEnded) and event.call.id not in self._open_tools:
+            await self.emit(ToolStarted(event.call))
+        self._note(event)
         match event:
-            case StepStarted(number=number):
-                self._shown = ShownText()
-                await self._call("step", self._callbacks.step, number)
             case TextDelta(text=text):
                 await self._show(self._shown.feed(text))
                 for listener, _ in self._resettable:
                     await self._call("stream_delta", listener, text)
-            case ReasoningDelta(text=text):
-                await self._call("reasoning", self._callbacks.reasoning, text)
             case AttemptDiscarded():
-                await self._discard()
-            case StatusChanged(kind=kind, text=text):
-                await self._call("status", self._callbacks.status, kind, text)
-            case ToolStarted(call=call):
-                await self._call("tool_start", self._callbacks.tool_start, call)
-            case ToolProgressed(call=call, text=text):
-                await self._call("tool_progress", self._callbacks.tool_progress, call, text)
-            case ToolEnded(call=call, result=result):
-                await self._call("tool_complete", self._callbacks.tool_complete, call, result)
-            case TurnStarted() | ToolCallStarted() | StepEnded() | TurnEnded():
-                pass
+                self._shown.begin_attempt()
+                for _, reset in self._resettable:
+                    await self._call("stream_delta", reset.on_retry)
+            case _:
+                await self._call(*self._callback_of(event))
         for observer in self._listeners:
             await self._call("event", observer, event)
+
+    def _note(self, event: TurnEvent) -> None:
+        """Keep account of what is open, so that `end` can close it."""
+        match event:
+            case TurnStarted():
+                self._turn_is_open = True
+            case TurnEnded():
+                self._turn_is_open = False
+            case StepStarted(number=number):
+                self._open_step = number
+                self._shown = ShownText()
+            case StepEnded():
+                self._open_step = None
+            case ToolStarted(call=call):
+                self._open_tools[call.id] = call
+            case ToolEnded(call=call):
+                self._open_tools.pop(call.id, None)
+            case _:
+                pass
+
+    def _callback_of(self, event: TurnEvent) -> tuple[str, AnyCallback | None, *tuple[object, ...]]:
+        callbacks = self._callbacks
+        match event:
+            case StepStarted(number=number):
+                return "step", callbacks.step, number
+            case ReasoningDelta(text=text):
+                return "reasoning", callbacks.reasoning, text
+            case StatusChanged(kind=kind, text=text):
+                return "status", callbacks.status, kind, text
+            case ToolStarted(call=call):
+                return "tool_start", callbacks.tool_start, call
+            case ToolProgressed(call=call, text=text):
+                return "tool_progress", callbacks.tool_progress, call, text
+            case ToolEnded(call=call, result=result):
+                return "tool_complete", callbacks.tool_complete, call, result
+            case _:
+                return "none", None
+
+    async def end(self, result: ConversationResult | None, messages: Iterable[Message]) -> None:
+        """Emit the end of whatever was started: tools, step, turn. `messages` hold the tools' results."""
+        results = (
+            {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)} if self._open_tools else {}
+        )
+        for call in tuple(self._open_tools.values()):
+            stopped = ToolMessage(call.id, "", name=call.name, status="interrupted")
+            await self.emit(ToolEnded(call, results.get(call.id, stopped)))
+        if self._open_step is not None:
+            await self.emit(StepEnded(self._open_step, None))
+        if self._turn_is_open:
+            await self.emit(TurnEnded(result))
 
     async def attempt_succeeded(self) -> None:
         """Show what was still held back of an attempt that came out whole."""
         await self._show(self._shown.finish())
-
-    async def _discard(self) -> None:
-        self._shown.begin_attempt()
-        for _, reset in self._resettable:
-            await self._call("stream_delta", reset.on_retry)
 
     async def _show(self, text: str) -> None:
         if text:
             for listener in self._plain:
                 await self._call("stream_delta", listener, text)
 
-    async def _call(
-        self, name: str, callback: Callable[..., Awaitable[None] | None] | None, *values: object
-    ) -> None:
+    async def _call(self, name: str, callback: AnyCallback | None, *values: object) -> None:
         if callback is None:
             return
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,12 +75,21 @@ class AgentOptions:
         return f"AgentOptions(provider={self.provider!r}, model={self.model!r})"
 
     def check(self) -> None:
-        """Raises `ConfigurationError` for settings that contradict each other."""
+        """Raises `ConfigurationError` for settings that contradict each other, and for objects that are not
+        what they are given for."""
         if self.provider is not None and not isinstance(self.provider, str):
+            _check_object("provider", self.provider, PROVIDER_METHODS)
+            if inspect.iscoroutinefunction(self.provider.stream) or inspect.isgeneratorfunction(
+                self.provider.stream
+            ):
+                raise ConfigurationError("provider.stream must be an async generator function")
             self._no_effect("provider", "base_url", self.base_url)
             self._no_effect("provider", "api_key", self.api_key)
             self._no_effect("provider", "provider_settings", self.provider_settings)
+        if self.session_db is not None and not isinstance(self.session_db, str):
+            _check_object("session_db", self.session_db, STORE_METHODS)
         if self.tools is not None and not isinstance(self.tools, tuple):
+            _check_object("tools", self.tools, EXECUTOR_METHODS)
             self._no_effect("tools", "enabled_toolsets", self.enabled_toolsets)
             self._no_effect("tools", "disabled_toolsets", self.disabled_toolsets)
             self._no_effect("tools", "tool_settings", self.tool_settings)
@@ -90,6 +100,29 @@ class AgentOptions:
             raise ConfigurationError(
                 f"{name}= has no effect where {given}= is an object; configure the object instead"
             )
+
+
+PROVIDER_METHODS: Final = ("open", "stream", "close", "origin", "model_info")
+EXECUTOR_METHODS: Final = ("open", "refresh", "execute", "release", "close")
+STORE_METHODS: Final = (
+    "ensure_session",
+    "get_messages",
+    "append_messages_batch",
+    "begin_tool_round",
+    "set_tool_result",
+    "update_session_meta",
+    "update_token_counts",
+    "close",
+)
+
+
+def _check_object(parameter: str, value: object, methods: tuple[str, ...]) -> None:
+    missing = [name for name in methods if not hasattr(value, name)]
+    if missing:
+        raise ConfigurationError(
+            f"{parameter}= got {type(value).__name__}, which has no {', '.join(missing)}; "
+            "see hermes_messages.protocols for what it must offer"
+        )
 
 
 # Names that users of agents know, which this version does not act on, each with the values that ask for

@@ -71,7 +71,7 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
         if isinstance(called, Stop):
             return _in_summary(turn, called)
         verdict = await _use_response(turn, deps, called)
-        await turn.events.emit(StepEnded(turn.api_calls, turn.step_usage))
+        await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
         match verdict:
             case Continue():
                 continue

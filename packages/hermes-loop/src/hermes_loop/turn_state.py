@@ -95,6 +95,7 @@ class TurnState:
     system_message: str | None = None
     snapshot: ToolSnapshot = field(default_factory=ToolSnapshot)
     api_calls: int = 0
+    steps: int = 0
     attempts: int = 0
     rechecks: int = 0
     summary_call: bool = False

@@ -15,7 +15,8 @@ async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
     """Steer notes become user messages at this boundary, durable before the model sees them."""
     turn.step_usage = None
     turn.attempt_text = ""
-    await turn.events.emit(StepStarted(turn.api_calls + 1))
+    turn.steps += 1
+    await turn.events.emit(StepStarted(turn.steps))
     if turn.summary_call or not deps.steering.waiting:
         return Proceed()
     for note in deps.steering.take():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from hermes_loop.phases.persist import save_owed
+from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.resume import close_open_rounds, find_open_rounds, unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
 from hermes_loop.turn_log import log_phase
@@ -25,7 +25,7 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
         record = await _open_session(turn, deps)
         await _restore_messages(turn, deps)
     except StoreError as error:
-        return Stop("lease_lost" if turn.lease.lost else "session_persistence_failed", str(error))
+        return stop_for_store_error(turn, error)
     turn.snapshot = await deps.executor.refresh(_tool_context(turn, deps))
     for absent in turn.snapshot.unavailable:
         text = f"{absent.name}: {absent.reason}"
@@ -33,7 +33,7 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
     try:
         await _settle_system_prompt(turn, deps, record)
     except StoreError as error:
-        return Stop("session_persistence_failed", str(error))
+        return stop_for_store_error(turn, error)
     turn.conversation.append(turn.next_uid(), turn.request.user_message)
     turn.context_built = True
     return await save_owed(turn)
@@ -58,7 +58,7 @@ async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None
 async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
     conversation = turn.conversation
     given = turn.request.history
-    if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.number)):
+    if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
         stored = await _read_stored(turn, deps.store)
         if given is None:
             conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))

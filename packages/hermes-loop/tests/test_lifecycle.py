@@ -1,0 +1,309 @@
+"""Opening, closing, waiting in line, and event loops that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+
+import pytest
+
+from hermes_loop import AIAgent, UnexpectedOptionError, wiring
+from hermes_messages import ConfigurationError, ErrorKind, HermesError, ProviderError
+from hermes_messages.protocols import ConversationResult, ProviderOptions
+from hermes_messages.testing import (
+    MemoryStore,
+    ScriptedProvider,
+    ScriptStep,
+    SimpleExecutor,
+    StepGate,
+    ToolDouble,
+    call,
+    calls,
+    hang,
+    text,
+)
+
+
+def test_making_an_agent_opens_nothing_and_needs_no_loop() -> None:
+    provider, executor, store = ScriptedProvider([]), SimpleExecutor(), MemoryStore()
+    AIAgent(provider=provider, tools=executor, session_db=store)
+    assert (provider.open_count, executor.open_count, store.calls) == (0, 0, [])
+
+
+def test_both_ways_in_open_once() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider([text("a"), text("b"), text("c")])
+        async with AIAgent(provider=provider) as agent:
+            await asyncio.gather(*(agent.chat("hi") for _ in range(2)))
+        assert provider.open_count == 1
+        direct = AIAgent(provider=provider)
+        await direct.chat("hi")
+        assert provider.open_count == 2
+        await direct.close()
+
+    asyncio.run(main())
+
+
+def test_objects_of_the_host_are_left_open() -> None:
+    async def main() -> None:
+        provider, executor, store = ScriptedProvider([text("a")]), SimpleExecutor(), MemoryStore()
+        async with AIAgent(provider=provider, tools=executor, session_db=store) as agent:
+            await agent.chat("hi")
+        assert (provider.close_count, executor.close_count, store.closed) == (0, 0, False)
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedProvider]:
+    """Providers that the name `scripted` makes."""
+    made: list[ScriptedProvider] = []
+
+    def make(name: str | None, options: ProviderOptions) -> ScriptedProvider:
+        assert name == "scripted"
+        assert options.api_key == "secret"
+        made.append(ScriptedProvider([text("a"), text("b")]))
+        return made[-1]
+
+    monkeypatch.setattr(wiring, "make_provider", make)
+    return made
+
+
+def test_what_is_made_from_a_name_is_closed_with_the_agent(named: list[ScriptedProvider]) -> None:
+    async def main() -> None:
+        agent = AIAgent(provider="scripted", api_key="secret")
+        assert named == []
+        await agent.chat("hi")
+        await agent.close()
+        await agent.close()
+        assert [provider.close_count for provider in named] == [1]
+        assert await agent.chat("still there?") == "a"
+        await agent.close()
+        assert [provider.close_count for provider in named] == [1, 1]
+
+    asyncio.run(main())
+
+
+def test_a_failed_opening_leaves_nothing_open_and_can_be_tried_again(
+    named: list[ScriptedProvider],
+) -> None:
+    class BadExecutor(SimpleExecutor):
+        bad = True
+
+        async def open(self) -> None:
+            if self.bad:
+                raise ConfigurationError("no tools today")
+
+    async def main() -> None:
+        executor = BadExecutor()
+        agent = AIAgent(provider="scripted", api_key="secret", tools=executor)
+        with pytest.raises(ConfigurationError, match="no tools today"):
+            await agent.chat("hi")
+        assert [provider.close_count for provider in named] == [1]
+        executor.bad = False
+        assert await agent.chat("hi") == "a"
+        await agent.close()
+
+    asyncio.run(main())
+
+
+def test_a_provider_that_can_not_be_opened_is_an_error_of_the_caller() -> None:
+    class Down(ScriptedProvider):
+        async def open(self) -> None:
+            raise ProviderError("no server", kind=ErrorKind.TRANSPORT)
+
+    async def main() -> None:
+        with pytest.raises(HermesError, match="no server"):
+            async with AIAgent(provider=Down([])):
+                pass
+
+    asyncio.run(main())
+
+
+def test_one_agent_in_two_event_loops_one_after_the_other() -> None:
+    provider = ScriptedProvider([text("a"), text("b")])
+    agent = AIAgent(provider=provider, session_db=MemoryStore())
+    assert asyncio.run(agent.chat("one")) == "a"
+    assert provider.open_count == 1
+    assert asyncio.run(agent.chat("two")) == "b"
+    assert provider.open_count == 2
+    asyncio.run(agent.close())
+
+
+def test_a_turn_that_the_shutdown_of_its_loop_cut_off_is_saved_and_the_next_loop_goes_on() -> None:
+    store = MemoryStore()
+    gate = StepGate()
+    provider = ScriptedProvider([hang(text("Hel", chunk_size=1, gate=gate), after=2), text("b")])
+    agent = AIAgent(provider=provider, session_db=store, session_id="s")
+
+    async def cut_off() -> None:
+        gate.let_pass(2)
+        asyncio.get_running_loop().create_task(agent.chat("one"))
+        while provider.live_streams == 0 or gate.waiting:  # noqa: ASYNC110 - the double has no event for it
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(cut_off())
+    assert [m.content for m in store.messages("s")] == ["one", "He"]
+    assert store.held_lease("s") is None
+
+    async def go_on() -> None:
+        assert await agent.chat("two") == "b"
+        await agent.close()
+
+    asyncio.run(go_on())
+
+
+def test_turns_of_one_agent_wait_in_the_order_of_their_arrival() -> None:
+    async def main() -> None:
+        provider = ScriptedProvider(lambda request: text(f"re: {request.history[-1].content}"))
+        async with AIAgent(provider=provider) as agent:
+            results = await asyncio.gather(*(agent.run_conversation(f"{n}") for n in range(5)))
+        assert [r["final_response"] for r in results] == [f"re: {n}" for n in range(5)]
+        assert [len(r["messages"]) for r in results] == [2, 4, 6, 8, 10]
+        assert provider.most_live_streams == 1
+
+    asyncio.run(main())
+
+
+def test_close_interrupts_a_running_turn_and_waits_for_it() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        tool = ToolDouble("t", [None])
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("t"))]), tools=SimpleExecutor([tool]), session_db=store
+        )
+        running = asyncio.create_task(agent.run_conversation("go"))
+        waiting = asyncio.create_task(agent.run_conversation("and then"))
+        await tool.started()
+        await asyncio.gather(agent.close(), agent.close())
+        result = await running
+        assert (result["turn_exit_reason"], result["saved"]) == ("interrupted", True)
+        with pytest.raises(ConfigurationError, match="closed while this turn waited"):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_an_agent_that_is_not_closed_warns() -> None:
+    async def main() -> None:
+        await AIAgent(provider=ScriptedProvider([text("a")])).chat("hi")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert any("unclosed agent" in str(warning.message) for warning in caught)
+
+
+def test_background_work_gives_way_to_the_next_turn() -> None:
+    async def main() -> None:
+        ended: list[str] = []
+        begun = asyncio.Event()
+
+        async def review() -> None:
+            begun.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.append("review")
+
+        def answer(_: object) -> ScriptStep:
+            ended.append("request")
+            return text("ok")
+
+        async with AIAgent(provider=ScriptedProvider(answer)) as agent:
+            task = agent.spawn_background(review())
+            await begun.wait()
+            gc.collect()
+            await agent.chat("hi")
+            assert ended == ["review", "request"]
+            assert task.cancelled()
+            agent.spawn_background(review())
+            await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_tool_that_starts_a_turn_of_its_own_agent_is_told_so_instead_of_waiting_for_ever() -> None:
+    async def main() -> None:
+        async def ask(_: object) -> str:
+            return str(await agent.chat("and you?"))
+
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("ask")), text("ok")]), tools=SimpleExecutor({"ask": ask})
+        )
+        async with agent:
+            result = await agent.run_conversation("go")
+        assert result["final_response"] == "ok"
+        assert "wait for itself" in str(result["messages"][2]["content"])
+
+    asyncio.run(main())
+
+
+class TestOptions:
+    def test_an_unknown_keyword_is_a_type_error_with_the_near_name(self) -> None:
+        with pytest.raises(UnexpectedOptionError, match="did you mean 'max_iterations'") as caught:
+            AIAgent(max_iteration=3)
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, ConfigurationError)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("fallback_model", {"model": "x"}),
+            ("mcp_servers", {"a": {}}),
+            ("hooks", [object()]),
+            ("output_type", dict),
+            ("checkpoints_enabled", True),
+            ("approval_policy", "always"),
+            ("iteration_budget", object()),
+        ],
+    )
+    def test_what_is_not_there_yet_is_refused_and_never_ignored(self, name: str, value: object) -> None:
+        with pytest.raises(ConfigurationError, match=f"{name}= is not available in this version"):
+            AIAgent(**{name: value})  # type: ignore[arg-type]
+
+    def test_values_that_ask_for_nothing_are_fine(self) -> None:
+        AIAgent(fallback_model=None, checkpoints_enabled=False, skip_memory=True, quiet_mode=True)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"max_iterations": 0},
+            {"max_iterations": True},
+            {"max_tokens": -1},
+            {"reasoning_config": {"effort": "huge"}},
+            {"reasoning_config": {"budget": 3}},
+            {"request_overrides": {"x": object()}},
+            {"prefill_messages": [{"role": "system", "content": "x"}]},
+            {"prefill_messages": [{"role": "assistant", "content": "x"}]},
+            {"provider": ScriptedProvider([]), "api_key": "k"},
+            {"tools": SimpleExecutor(), "enabled_toolsets": ["file"]},
+            {"provider": object()},
+            {"tools": print},
+            {"session_db": object()},
+        ],
+    )
+    def test_values_that_can_not_work_are_refused_at_once(self, options: dict[str, object]) -> None:
+        with pytest.raises(ConfigurationError):
+            AIAgent(**options)  # type: ignore[arg-type]
+
+    def test_the_key_is_in_no_repr(self) -> None:
+        agent = AIAgent(provider="x", api_key="sk-very-secret")
+        assert "sk-very-secret" not in repr(agent) + repr(agent._options)
+
+
+def test_a_result_of_one_turn_is_not_changed_by_the_next() -> None:
+    async def main() -> None:
+        async with AIAgent(provider=ScriptedProvider([text("a"), text("b")])) as agent:
+            first: ConversationResult = await agent.run_conversation("one")
+            first["messages"].clear()
+            second = await agent.run_conversation("two")
+        assert len(second["messages"]) == 4
+        assert len(first["transcript"]) == 2
+
+    asyncio.run(main())

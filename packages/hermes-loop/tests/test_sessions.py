@@ -1,0 +1,307 @@
+"""Sessions that outlive an agent: resume, histories that are handed in, leases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from hermes_loop import AIAgent
+from hermes_messages import (
+    AssistantMessage,
+    JsonObject,
+    LeaseLostError,
+    Message,
+    StoreError,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    validate,
+)
+from hermes_messages.protocols import NewMessage, SessionInfo, SessionRecord, StoredMessage, ToolRound
+from hermes_messages.testing import (
+    MemoryStore,
+    ScriptedProvider,
+    ScriptStep,
+    SimpleExecutor,
+    StepGate,
+    ToolDouble,
+    call,
+    calls,
+    text,
+)
+
+
+def make(store: object, *script: ScriptStep, tools: Sequence[ToolDouble] = (), ttl_s: float = 60) -> AIAgent:
+    return AIAgent(
+        provider=ScriptedProvider(script),
+        tools=SimpleExecutor(tools),
+        session_db=store,  # type: ignore[arg-type]
+        session_id="s",
+        lease_ttl_s=ttl_s,
+    )
+
+
+def requests_of(agent: AIAgent) -> list[list[Message]]:
+    provider = agent._options.provider
+    assert isinstance(provider, ScriptedProvider)
+    return [list(request.history) for request in provider.requests]
+
+
+def test_a_second_agent_resumes_with_the_same_bytes_in_front() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with make(store, text("one")) as first:
+            await first.run_conversation("a", system_message="Be brief.")
+        async with make(store, text("two")) as second:
+            result = await second.run_conversation("b", system_message="Be brief.")
+        [before], [after] = requests_of(first), requests_of(second)
+        assert after[: len(before)] == before
+        assert [m["content"] for m in result["messages"]] == ["a", "one", "b", "two"]
+        assert store.record("s").system_prompt == str(before[0].content)
+        assert store.record("s").api_calls == 2
+
+    asyncio.run(main())
+
+
+def test_a_round_that_was_cut_off_gets_unknown_results_in_the_store_once_and_nothing_runs_again() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.ensure_session("s", SessionInfo())
+        await store.append_messages_batch("s", [NewMessage("u", UserMessage("go"))])
+        three = AssistantMessage(None, tool_calls=tuple(ToolCall(i, "t", "{}") for i in "abc"))
+        round_ = await store.begin_tool_round("s", "r", three)
+        await store.set_tool_result(round_, 1, ToolMessage("b", "done"))
+        tool = ToolDouble("t")
+        async with make(store, text("I see."), tools=[tool]) as agent:
+            result = await agent.run_conversation("what happened?")
+        assert tool.arguments == []
+        stored = store.messages("s")
+        assert validate(stored) == []
+        assert [m.status for m in stored if isinstance(m, ToolMessage)] == ["unknown", "ok", "unknown"]
+        assert result["transcript"] == tuple(stored)
+        writes = store.calls.count("set_tool_result")
+        async with make(store, text("Yes.")) as agent:
+            await agent.run_conversation("again")
+        assert store.calls.count("set_tool_result") == writes
+
+    asyncio.run(main())
+
+
+def test_a_history_that_is_stored_is_not_written_again() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        agent = make(store, text("one"), text("two"), text("three"))
+        async with agent:
+            first = await agent.run_conversation("a")
+            second = await agent.run_conversation("b", conversation_history=first["messages"])
+            window = second["messages"][2:]
+            third = await agent.run_conversation("c", conversation_history=window)
+        assert [m.content for m in store.messages("s")] == ["a", "one", "b", "two", "c", "three"]
+        assert [m["content"] for m in third["messages"]] == ["b", "two", "c", "three"]
+
+    asyncio.run(main())
+
+
+def test_a_history_of_a_new_session_is_stored_before_the_turn() -> None:
+    history: list[JsonObject] = [
+        {"role": "user", "content": "x"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "r"},
+        {"role": "assistant", "content": "y"},
+    ]
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with make(store, text("z")) as agent:
+            result = await agent.run_conversation("now", conversation_history=history)
+        assert result["saved"]
+        assert [m.content for m in store.messages("s")] == ["x", None, "r", "y", "now", "z"]
+
+    asyncio.run(main())
+
+
+def test_two_agents_of_one_session_take_turns_and_see_each_other() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        gate = StepGate()
+        one = make(store, text("1", gate=gate), text("3"))
+        two = make(store, text("2"))
+        first = asyncio.create_task(one.run_conversation("a"))
+        await gate.reached()
+        second = asyncio.create_task(two.run_conversation("b"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert requests_of(two) == []
+        gate.open()
+        await asyncio.gather(first, second)
+        third = await one.run_conversation("c")
+        assert [m["content"] for m in third["messages"]] == ["a", "1", "b", "2", "c", "3"]
+        assert validate(store.messages("s")) == []
+        await one.close()
+        await two.close()
+
+    asyncio.run(main())
+
+
+def test_a_wait_for_the_lease_can_be_cancelled_and_leaves_nothing() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        foreign = await store.try_acquire_session_turn_lease("s", "someone", 60)
+        assert foreign is not None
+        agent = make(store, text("ok"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await agent.run_conversation("a")
+        assert store.held_lease("s") == foreign
+        await store.release_session_turn_lease(foreign)
+        assert (await agent.run_conversation("a"))["completed"]
+        assert store.held_lease("s") is None
+        await agent.close()
+
+    asyncio.run(main())
+
+
+def test_a_lost_lease_stops_tools_and_writes_nothing_more() -> None:
+    async def main() -> None:
+        now = [1000.0]
+        store = MemoryStore(clock=lambda: now[0])
+        tool = ToolDouble("t", [None])
+        agent = make(store, calls(call("t")), text("never"), text("later"), tools=[tool], ttl_s=0.03)
+        turn = asyncio.create_task(agent.run_conversation("a"))
+        await tool.started()
+        now[0] += 60
+        taken = await store.try_acquire_session_turn_lease("s", "other", 1000)
+        assert taken is not None
+        result = await turn
+        assert (tool.running, tool.cancelled) == (0, 1)
+        assert (result["turn_exit_reason"], result["saved"]) == ("lease_lost", False)
+        assert (result["failed"], result["interrupted"]) == (True, True)
+        assert result["cleanup_errors"] == []
+        assert [type(m) for m in store.messages("s")] == [UserMessage, AssistantMessage]
+        assert validate(result["transcript"]) == []
+        assert store.held_lease("s") == taken
+        # The other holder goes on; what it wrote is what the next turn here sees.
+        rows = await store.get_messages("s")
+        round_ = await store.begin_tool_round("s", rows[1].uid, rows[1].message, lease=taken)  # type: ignore[arg-type]
+        await store.set_tool_result(round_, 0, ToolMessage("call_0", "theirs"), lease=taken)
+        await store.append_messages_batch("s", [NewMessage("x", AssistantMessage("done"))], lease=taken)
+        await store.release_session_turn_lease(taken)
+        after = await agent.run_conversation("b")
+        assert [m["content"] for m in after["messages"]] == ["a", None, "theirs", "done", "b", "never"]
+        assert after["transcript"] == tuple(store.messages("s"))
+        await agent.close()
+
+    asyncio.run(main())
+
+
+def test_a_write_that_is_refused_for_the_lease_ends_the_turn_without_a_tool() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        store.fail_next("begin_tool_round", LeaseLostError("taken over"))
+        tool = ToolDouble("t")
+        async with make(store, calls(call("t")), tools=[tool]) as agent:
+            result = await agent.run_conversation("a")
+        assert result["turn_exit_reason"] == "lease_lost"
+        assert tool.arguments == []
+
+    asyncio.run(main())
+
+
+def test_a_store_that_fails_at_admission_is_a_failed_result() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        store.fail_next("try_acquire_session_turn_lease", StoreError("disk full"))
+        async with make(store, text("ok")) as agent:
+            result = await agent.run_conversation("a")
+            assert (result["turn_exit_reason"], result["api_calls"]) == ("session_persistence_failed", 0)
+            assert result["messages"] == []
+            assert (await agent.run_conversation("a"))["completed"]
+
+    asyncio.run(main())
+
+
+class PlainStore:
+    """A `SessionStore` without leases, over a `MemoryStore`."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryStore()
+
+    async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:
+        return await self.inner.ensure_session(session_id, info)
+
+    async def get_session(self, session_id: str) -> SessionRecord | None:
+        return await self.inner.get_session(session_id)
+
+    async def get_messages(self, session_id: str) -> list[StoredMessage]:
+        return await self.inner.get_messages(session_id)
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: object = None
+    ) -> tuple[int, ...]:
+        assert lease is None
+        return await self.inner.append_messages_batch(session_id, messages)
+
+    async def begin_tool_round(
+        self, session_id: str, uid: str, message: AssistantMessage, *, lease: object = None
+    ) -> ToolRound:
+        assert lease is None
+        return await self.inner.begin_tool_round(session_id, uid, message)
+
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: object = None
+    ) -> None:
+        assert lease is None
+        await self.inner.set_tool_result(round_, position, message)
+
+    async def update_session_meta(
+        self, session_id: str, *, system_prompt: str | None = None, metadata: object = None
+    ) -> None:
+        await self.inner.update_session_meta(session_id, system_prompt=system_prompt)
+
+    async def update_token_counts(self, session_id: str, usage: object, *, api_calls: int) -> None:
+        await self.inner.update_token_counts(session_id, None, api_calls=api_calls)
+
+    async def end_session(self, session_id: str, reason: str) -> None:
+        await self.inner.end_session(session_id, reason)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_without_leases_a_lock_keeps_the_agents_of_this_process_apart(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        store = PlainStore()
+        one = make(store, text("1", chunk_size=1), text("3"))
+        two = make(store, text("2", chunk_size=1))
+        await asyncio.gather(one.run_conversation("a"), two.run_conversation("b"))
+        third = await one.run_conversation("c")
+        assert [m["content"] for m in third["messages"]] == ["a", "1", "b", "2", "c", "3"]
+        await one.close()
+        await two.close()
+
+    asyncio.run(main())
+    assert caplog.text.count("has no turn leases") == 2
+
+
+def test_a_new_system_message_builds_the_prompt_anew_and_the_same_one_does_not() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with make(store, text("1"), text("2"), text("3")) as agent:
+            await agent.run_conversation("a", system_message="Be brief.")
+            await agent.run_conversation("b", system_message="Be brief.")
+            await agent.run_conversation("c", system_message="Be long.")
+        first, second, third = (request[0] for request in requests_of(agent))
+        assert first == second
+        assert isinstance(third, SystemMessage)
+        assert "Be long." in str(third.content)
+
+    asyncio.run(main())
