@@ -82,7 +82,8 @@ class Bench:
             assert len(results) == len(calls)
             return results
 
-        return run(main())
+        results: list[ToolMessage] = run(main())
+        return results
 
     def text(self, name: str, arguments: object, *toolsets: str) -> str:
         """The text of the result of one call that goes well."""

@@ -17,7 +17,16 @@ from hermes_messages import (
 )
 from hermes_messages.protocols import ExecutorOptions
 from hermes_messages.testing import ToolDouble, check_executor
-from hermes_tools import CallContext, Executor, Invocation, Outcome, ToolFailure, build_executor, tool
+from hermes_tools import (
+    CallContext,
+    Executor,
+    Handler,
+    Invocation,
+    Outcome,
+    ToolFailure,
+    build_executor,
+    tool,
+)
 
 
 def raising(error: BaseException, name: str = "breaks") -> Any:
@@ -414,19 +423,19 @@ def test_the_users_middleware_stands_inside_ours_and_may_change_everything(bench
     seen: list[str] = []
 
     class Loud:
-        async def __call__(self, call: Invocation, following: Any, /) -> Outcome:
+        async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
             seen.append(call.tool.spec.name)
             outcome = await following(call)
             return Outcome(outcome.text.upper() + " sk-verysecret", outcome.status)
 
     class Denies:
-        async def __call__(self, call: Invocation, following: Any, /) -> Outcome:
+        async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
             if call.arguments.get("n") == 2:
                 return Outcome("denied by the house", "denied")
             return await following(call)
 
     class Breaks:
-        async def __call__(self, call: Invocation, following: Any, /) -> Outcome:
+        async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
             if call.arguments.get("n") == 3:
                 raise RuntimeError("middleware broke")
             return await following(call)
@@ -554,7 +563,7 @@ def test_credentials_of_the_environment_are_hidden_in_results(bench: Any) -> Non
 
 def test_what_can_not_be_a_tool_is_refused_when_it_is_registered() -> None:
     class Sync(ToolDouble):
-        def run(self, arguments: Any, context: Any) -> Any:  # type: ignore[override]
+        def run(self, arguments: Any, context: Any) -> Any:
             return ""
 
     with pytest.raises(ToolDeclarationError, match=r"run\(\) is not an async method"):

@@ -59,7 +59,7 @@ def test_order_barriers_limit_and_no_surviving_task(
     async def main() -> None:
         tools = [
             FunctionTool(kind, body, scheduling=kind) for kind in ("parallel", "sequential", "interactive")
-        ]  # type: ignore[arg-type]
+        ]
         executor = Executor(
             (), tools, settings=ExecutorSettings(parallel_limit=limit, timeout_s=0.02, stop_limit_s=0.02)
         )
@@ -118,4 +118,6 @@ async def _end(ending: str, position: int) -> str:
                 return "went on"
         case "timeout":
             await asyncio.Event().wait()
+        case _:
+            pass
     return str(position)

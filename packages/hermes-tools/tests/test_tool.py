@@ -192,11 +192,11 @@ def test_what_no_schema_can_be_made_of_is_refused() -> None:
         (stream, "async generator"),
     ):
         with pytest.raises(ToolDeclarationError, match=words):
-            tool(function)  # type: ignore[arg-type]
+            tool(function)
     with pytest.raises(ToolDeclarationError, match="letters, digits"):
         tool(name="no spaces", description="D.")(silent)
     with pytest.raises(ToolDeclarationError, match="scheduling"):
-        tool(scheduling="often", description="D.")(silent)  # type: ignore[arg-type]
+        tool(scheduling="often", description="D.")(silent)  # type: ignore[call-overload]
     with pytest.raises(ToolDeclarationError, match="above 0"):
         tool(timeout_s=0, description="D.")(silent)
 

@@ -12,7 +12,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from hermes_messages import JsonObject, JsonValue
 from hermes_tools.errors import ArgumentsMismatchError
@@ -33,14 +33,13 @@ def fit_arguments(arguments: JsonObject, schema: JsonObject) -> JsonObject:
     return fitted
 
 
-def check_names(given: Iterable[str], known: Iterable[str]) -> None:
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
     """Raise `ArgumentsMismatchError` when an argument is given that does not exist, with the nearest one."""
-    names = list(known)
     for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ArgumentsMismatchError(f"$: there is no argument {name!r}; {hint}({_listed(names)})")
+            raise ArgumentsMismatchError(f"$: there is no argument {name!r}; {hint}({_listed(known)})")
 
 
 class _Fitter:

@@ -1,4 +1,4 @@
-"""The one module of this wheel that touches files: chosen functions of `os`, made awaitable by aiofiles.
+"""The one module of this wheel that asks the system: chosen functions of `os`, awaitable through aiofiles.
 
 A call that is cancelled leaves no descriptor open: one that is still being opened is closed when it arrives.
 """
@@ -22,6 +22,7 @@ from hermes_tools.shielding import finish_despite_cancel
 __all__ = [
     "OpenFile",
     "create_file",
+    "exit_status",
     "kind_of",
     "list_names",
     "make_directories",
@@ -49,6 +50,7 @@ _mkdir = wrap(os.mkdir)
 _rmdir = wrap(os.rmdir)
 _listdir = wrap(os.listdir)
 _realpath = wrap(os.path.realpath)
+_waitid = wrap(os.waitid)
 
 CHUNK_BYTES = 1 << 16
 CLEANUP_LIMIT_S = 5.0
@@ -147,6 +149,15 @@ async def read_start(path: str) -> bytes:
             return await file.read()
     except OSError:
         return b""
+
+
+async def exit_status(pid: int) -> os.waitid_result | None:
+    """How a child of ours ended, or None while it runs; it may still be waited for afterwards.
+
+    Raises `ChildProcessError` when someone else has waited for it.
+    """
+    status: os.waitid_result | None = await _waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return status
 
 
 async def create_file(path: str, mode: int = 0o600) -> OpenFile:

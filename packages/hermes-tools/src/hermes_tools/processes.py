@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import os
 import signal
@@ -32,9 +33,12 @@ _STOP_LIMIT_S = 3.0
 class ChildProcess:
     """A running child. Whoever starts it must `stop` it or see its end with `wait`, and `close_output`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, output: int) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, pipe: asyncio.ReadTransport
+    ) -> None:
         self._process = process
         self._output = output
+        self._pipe = pipe
         self.pid = process.pid
 
     @classmethod
@@ -44,7 +48,14 @@ class ChildProcess:
         Raises `OSError` when it can not be started. When cancelled, nothing is left running.
         """
         read_end, write_end = os.pipe()
-        os.set_blocking(read_end, False)
+        output = asyncio.StreamReader(limit=CHUNK_BYTES)
+        try:
+            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(output), io.FileIO(read_end, "rb")
+            )
+        except BaseException:
+            os.close(write_end)
+            raise
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -56,30 +67,19 @@ class ChildProcess:
                 start_new_session=True,
             )
         except BaseException:
-            os.close(read_end)
+            pipe.close()
             raise
         finally:
             os.close(write_end)
-        return cls(process, read_end)
+        return cls(process, output, pipe)
 
     async def read(self) -> bytes:
         """The next piece of output; empty once everyone who could write has closed the pipe."""
-        loop = asyncio.get_running_loop()
-        while True:
-            with contextlib.suppress(BlockingIOError):
-                return os.read(self._output, CHUNK_BYTES)
-            readable = loop.create_future()
-            loop.add_reader(self._output, _resolve, readable)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(self._output)
+        return await self._output.read(CHUNK_BYTES)
 
     def close_output(self) -> None:
         """Close our end of the pipe. Again does nothing."""
-        if self._output >= 0:
-            output, self._output = self._output, -1
-            os.close(output)
+        self._pipe.close()
 
     async def wait(self) -> int | None:
         """The exit code once the process has ended: 128+n for signal n, None where the system lost it.
@@ -92,7 +92,7 @@ class ChildProcess:
                 await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
                 if waiting.done():
                     return _shell_code(waiting.result())
-                ended, code = _exit_status(self.pid)
+                ended, code = await _exit_status(self.pid)
                 if ended:
                     await asyncio.wait({waiting}, timeout=_MISSED_EXIT_POLL_S)
                     return _shell_code(waiting.result()) if waiting.done() else code
@@ -136,7 +136,7 @@ class ChildProcess:
         deadline = loop.time() + limit_s
         pause_s = _FIRST_PAUSE_S
         while True:
-            ended = self._process.returncode is not None or _exit_status(self.pid)[0]
+            ended = self._process.returncode is not None or (await _exit_status(self.pid))[0]
             if ended and not await self.group_lives():
                 return True
             if loop.time() >= deadline:
@@ -155,19 +155,14 @@ def exit_text(code: int | None) -> str:
     return f"exit code {code}"
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
 def _shell_code(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _exit_status(pid: int) -> tuple[bool, int | None]:
+async def _exit_status(pid: int) -> tuple[bool, int | None]:
     """Whether the child has ended, as the system says, and with what code; its entry is left for asyncio."""
     try:
-        status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        status = await files.exit_status(pid)
     except ChildProcessError:
         return True, None
     if status is None:
