@@ -122,6 +122,8 @@ class ByteServer:
                 self.requests.append(request)
                 if not await self._play(script, reader, writer):
                     break
+                if request.headers.get("connection") == "close":
+                    break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

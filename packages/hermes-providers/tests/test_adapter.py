@@ -110,12 +110,26 @@ def test_tool_calls_and_reasoning_stream_as_they_come() -> None:
 def test_connection_is_used_again_after_a_tidy_end() -> None:
     async def main() -> None:
         async with ByteServer([HELLO]) as server:
-            provider = provider_at(server.base_url)
+            provider = provider_at(server.base_url, keep_alive=True)
             for _ in range(5):
                 assert (await answer(provider)).message.content == "Hello"
             assert server.connections == 1
+            assert "close" not in server.requests[0].headers.get("connection", "")
             await provider.close()
             await server.wait_until_open(0)
+
+    run(main())
+
+
+def test_host_that_closes_after_each_stream_loses_no_request() -> None:
+    async def main() -> None:
+        async with ByteServer([[*HELLO, Close()]]) as server:
+            provider = provider_at(server.base_url)
+            for _ in range(20):
+                assert (await answer(provider)).message.content == "Hello"
+            assert server.connections == 20
+            assert server.requests[0].headers["connection"] == "close"
+            await provider.close()
 
     run(main())
 
@@ -123,7 +137,7 @@ def test_connection_is_used_again_after_a_tidy_end() -> None:
 def test_connection_is_released_before_the_last_event() -> None:
     async def main() -> None:
         async with ByteServer([HELLO]) as server:
-            provider = provider_at(server.base_url, max_connections=1)
+            provider = provider_at(server.base_url, max_connections=1, keep_alive=True)
             async with aclosing(provider.stream(ask())) as events:
                 async for item in events:
                     if isinstance(item, ResponseDone):  # with one connection this would wait for ever
@@ -339,7 +353,7 @@ def test_nobody_listens() -> None:
 
 
 def two_connections(server: ByteServer) -> HttpProvider:
-    return provider_at(server.base_url, max_connections=2)
+    return provider_at(server.base_url, max_connections=2, keep_alive=True)
 
 
 def test_cancelled_streams_leak_no_connection() -> None:
@@ -479,11 +493,12 @@ def test_every_profile_is_immutable_and_reachable() -> None:
             profile.name = "x"  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("times", [1, 2])
-def test_cancel_at_any_moment_leaks_no_connection(times: int) -> None:
+def test_cancel_at_any_moment_leaks_no_connection(times: int, keep: bool) -> None:
     async def main() -> int:
         async with ByteServer([HELLO]) as server:
-            provider = provider_at(server.base_url, max_connections=1)
+            provider = provider_at(server.base_url, max_connections=1, keep_alive=keep)
             for moment in range(200):
                 task = asyncio.ensure_future(answer(provider))
                 for _ in range(moment):

@@ -79,7 +79,9 @@ def _timeouts(settings: HttpSettings) -> Timeouts:
 
 
 def _http(settings: HttpSettings) -> HttpOptions:
-    return HttpOptions(max_connections=settings.max_connections, proxy=settings.proxy)
+    return HttpOptions(
+        max_connections=settings.max_connections, proxy=settings.proxy, keep_alive=settings.keep_alive
+    )
 
 
 def _changed(quirks: ChatQuirks, changes: dict[str, Raw]) -> ChatQuirks:

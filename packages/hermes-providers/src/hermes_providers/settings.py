@@ -20,6 +20,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
 
     `headers` are sent with every request and win over ours. `extra_body` is merged into every request body.
     `quirks` changes single fields of the profile's `ChatQuirks`. `proxy` is an address.
+    `keep_alive` None keeps connections to https addresses only (see `HttpOptions`).
     """
 
     headers: dict[str, str] = {}
@@ -32,6 +33,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     total_s: float | None = None
     max_connections: int = 1000
     proxy: str | None = None
+    keep_alive: bool | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
 

@@ -31,11 +31,14 @@ _KEEP_ALIVE_S = 30.0
 class HttpOptions(Struct, frozen=True, kw_only=True):
     """How to reach hosts. `proxy` is an address; None asks the usual environment variables. A proxy's
     password never shows in the repr. `direct` asks no environment and takes no proxy. Past `max_connections`,
-    requests wait for a free one."""
+    requests wait for a free one. `keep_alive` None keeps connections to https addresses only: a plain one is
+    cheap to open anew, and model servers that people run themselves (llama.cpp) close theirs after a stream
+    without saying so, which loses the next request."""
 
     max_connections: int = 1000
     proxy: str | None = None
     direct: bool = False
+    keep_alive: bool | None = None
 
     def __post_init__(self) -> None:
         if self.max_connections < 1:
@@ -212,10 +215,11 @@ class HttpxTransport:
             raise ProviderError(busy, kind=ErrorKind.TIMEOUT) from None
         try:
             client = self._idle.pop() if self._idle else self._new_client()
-            self._busy.add(client)
-            exchange = _Exchange(
-                client, client.build_request("POST", url, headers=dict(headers), content=body)
+            request = client.build_request(
+                "POST", url, headers=self._with_connection(url, headers), content=body
             )
+            self._busy.add(client)
+            exchange = _Exchange(client, request)
             try:
                 await exchange.wait_for_head(clock)
                 yield exchange
@@ -242,6 +246,11 @@ class HttpxTransport:
                 self._idle.append(client)
             else:
                 await finish(client.aclose(), _CLEAN_UP_S)
+
+    def _with_connection(self, url: str, headers: Mapping[str, str]) -> dict[str, str]:
+        keep = self._options.keep_alive
+        keep = url.startswith("https:") if keep is None else keep
+        return dict(headers) if keep else {**headers, "connection": "close"}
 
     def _bind_to_running_loop(self) -> None:
         loop = asyncio.get_running_loop()
