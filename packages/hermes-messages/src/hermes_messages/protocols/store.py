@@ -168,7 +168,7 @@ class SupportsLeases(Protocol):
     async def try_acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float
     ) -> LeaseToken | None:
-        """The lease, or None while someone else holds it. Never waits."""
+        """The lease, or None while someone else holds it. Never waits. The session need not exist yet."""
         ...
 
     async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:

@@ -93,6 +93,7 @@ class ScriptedProvider:
 
     async def open(self) -> None:
         """Make ready; idempotent."""
+        await asyncio.sleep(0)
         self.open_count += 1
         self._is_open = True
 
@@ -100,6 +101,7 @@ class ScriptedProvider:
         """Close; idempotent. Streams are refused until the next `open`."""
         self.close_count += 1
         self._is_open = False
+        await asyncio.sleep(0)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
         """Play the next step. Raises its error, or `ScriptExhaustedError`.
