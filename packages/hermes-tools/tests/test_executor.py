@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 from pathlib import Path
@@ -307,6 +308,38 @@ def test_a_result_that_is_being_stored_gets_there_although_the_round_is_cancelle
         with pytest.raises(asyncio.CancelledError):
             await round_
         assert stored == [0]
+
+    run_async(main())
+
+
+def test_a_tool_and_a_store_that_both_hang_do_not_swallow_the_cancellation(
+    bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        storing, over = asyncio.Event(), asyncio.Event()
+
+        async def on_result(_: int, __: ToolMessage) -> None:
+            storing.set()
+            while not over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await over.wait()
+
+        async def deaf() -> str:
+            while not over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await over.wait()
+            return ""
+
+        deaf_tool = tool(name="deaf", description="D.", scheduling="parallel")(deaf)
+        executor = bench.executor(tools=(deaf_tool, ToolDouble("look")), settings={"stop_limit_s": 0.05})
+        calls = [bench.call("deaf"), bench.call("look")]
+        round_ = asyncio.ensure_future(bench.outcome(executor, *calls, on_result=on_result))
+        await storing.wait()
+        round_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await round_
+        over.set()
+        await executor.close()
 
     run_async(main())
 

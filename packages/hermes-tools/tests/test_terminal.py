@@ -120,6 +120,19 @@ def test_a_child_that_left_the_group_does_not_hold_the_call(bench: Any) -> None:
         os.kill(bench.processes()[0], signal.SIGKILL)
 
 
+def test_a_child_left_running_that_never_stops_writing_is_slowed_down(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        executor = bench.executor("terminal")
+        outcome = await bench.outcome(executor, bench.call("terminal", {"command": "yes & echo started"}))
+        assert "still running" in outcome.results[0].content
+        began = time.process_time()
+        await asyncio.sleep(0.5)
+        assert time.process_time() - began < 0.25
+        await executor.close()
+
+    run_async(main())
+
+
 def test_a_child_left_running_goes_on_until_the_task_is_released(
     bench: Any, run_async: Any, wait_until: Any
 ) -> None:

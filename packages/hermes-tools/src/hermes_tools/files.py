@@ -10,6 +10,7 @@ import contextlib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import AsyncIterator
 from pathlib import PurePath
 from typing import Self
@@ -50,7 +51,8 @@ _mkdir = wrap(os.mkdir)
 _rmdir = wrap(os.rmdir)
 _listdir = wrap(os.listdir)
 _realpath = wrap(os.path.realpath)
-_waitid = wrap(os.waitid)
+if sys.platform != "darwin":
+    _waitid = wrap(os.waitid)
 
 CHUNK_BYTES = 1 << 16
 CLEANUP_LIMIT_S = 5.0
@@ -152,10 +154,14 @@ async def read_start(path: str) -> bytes:
 
 
 async def exit_status(pid: int) -> os.waitid_result | None:
-    """How a child of ours ended, or None while it runs; it may still be waited for afterwards.
+    """How a child of ours ended, or None while it runs (or always, where the system does not tell).
+
+    It may still be waited for afterwards.
 
     Raises `ChildProcessError` when someone else has waited for it.
     """
+    if sys.platform == "darwin":
+        return None
     status: os.waitid_result | None = await _waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     return status
 

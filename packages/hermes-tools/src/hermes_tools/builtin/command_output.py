@@ -32,7 +32,7 @@ class CommandOutput:
         self._file: OpenFile | None = None
         self._path = ""
         self._file_bytes = 0
-        self._closed = False
+        self.closed = False
         self._lock = asyncio.Lock()
         self.bytes_read = 0
 
@@ -40,14 +40,14 @@ class CommandOutput:
         """Take the next piece; after `close` it is dropped."""
         self.bytes_read += len(data)
         async with self._lock:
-            if not self._closed:
+            if not self.closed:
                 await self._keep(self._text.feed(data), final=False)
 
     async def close(self) -> None:
         """Take no more; what was held back is kept, the file is complete."""
         async with self._lock:
-            if not self._closed:
-                self._closed = True
+            if not self.closed:
+                self.closed = True
                 await self._keep(self._text.finish(), final=True)
             if self._file is not None:
                 await self._file.close()
@@ -61,7 +61,7 @@ class CommandOutput:
         else:
             where = "they could not be kept"
         note = f"[... {{left_out}} characters left out; {where.replace('{', '{{').replace('}', '}}')} ...]"
-        held_back = "" if self._closed else self._masker.mask(self._unmasked + self._text.held_back())
+        held_back = "" if self.closed else self._masker.mask(self._unmasked + self._text.held_back())
         return self._shown.text(note) + held_back[-SHOWN_CHARS:]
 
     async def _keep(self, text: str, *, final: bool) -> None:

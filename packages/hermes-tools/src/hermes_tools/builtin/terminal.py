@@ -158,7 +158,8 @@ class _RunningCommand:
         running is killed by a full or closed pipe."""
         while chunk := await self._child.read():
             await self._output.feed(chunk)
-            await asyncio.sleep(0)  # a command that never pauses must not keep the loop to itself
+            # A command that never pauses must not keep the loop to itself; one left running is slowed down.
+            await asyncio.sleep(QUIET_S if self._output.closed else 0)
 
     async def _drain(self) -> None:
         """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it."""
