@@ -97,6 +97,28 @@ def test_unknown_figures_stay_unknown(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_writes_that_share_a_commit_count_once_each(tmp_path: Path) -> None:
+    """Also when one of them fails and the others are done again without it."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            calls = [
+                db.update_token_counts(
+                    "absent" if number % 7 == 3 else "s", Usage(output_tokens=1), api_calls=1
+                )
+                for number in range(100)
+            ]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            failed = [number for number, result in enumerate(results) if result is not None]
+            assert failed == [number for number in range(100) if number % 7 == 3]
+            record = await db.get_session("s")
+            assert record is not None
+            assert (record.api_calls, record.usage.output_tokens) == (100 - len(failed),) * 2
+
+    asyncio.run(main())
+
+
 def test_sessions_are_listed_and_found_by_title(tmp_path: Path) -> None:
     async def main() -> None:
         async with SessionDB(tmp_path / "s.db") as db:

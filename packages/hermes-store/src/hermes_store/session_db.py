@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ from hermes_messages import (
     StoreError,
     ToolMessage,
     Usage,
-    content_text,
 )
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import (
@@ -38,11 +38,13 @@ from hermes_messages.protocols import (
 from hermes_store.backend import Operation
 from hermes_store.operations import leases, messages, search, sessions
 from hermes_store.rows import encode_metadata, message_to_columns
-from hermes_store.search_query import plan_search, split_words, to_index_text
+from hermes_store.search_query import Indexed, Scan, plan_search, split_words
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
 
 __all__ = ["SessionDB"]
+
+_log = logging.getLogger(__name__)
 
 Synchronous = Literal["NORMAL", "FULL"]
 Journal = Literal["auto", "wal", "delete"]
@@ -220,7 +222,7 @@ class SessionDB:
 
         Raises `SessionNotFoundError`, `LeaseLostError`.
         """
-        prepared = [_prepared(new.uid, new.message) for new in messages_]
+        prepared = [messages.PreparedMessage.of(new) for new in messages_]
         return await self._backend.write(partial(messages.append, session_id, prepared, lease))
 
     async def begin_tool_round(
@@ -228,10 +230,8 @@ class SessionDB:
     ) -> ToolRound:
         """Store an assistant message and keep one place for the result of each of its calls, in one
         transaction. A known uid returns the round made before; raises `StoreError` when it made none."""
-        calls = len(message.tool_calls)
-        return await self._backend.write(
-            partial(messages.begin_round, session_id, _prepared(uid, message), calls, lease)
-        )
+        prepared, calls = messages.PreparedMessage.of(NewMessage(uid, message)), len(message.tool_calls)
+        return await self._backend.write(partial(messages.begin_round, session_id, prepared, calls, lease))
 
     async def set_tool_result(
         self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
@@ -245,8 +245,7 @@ class SessionDB:
                 f"the round keeps {len(round_.result_seqs)} places, none at {position}; nothing was stored"
             )
         columns = message_to_columns(message)
-        index_text = to_index_text(content_text(message.content))
-        await self._backend.write(partial(messages.set_result, round_, position, columns, index_text, lease))
+        await self._backend.write(partial(messages.set_result, round_, position, columns, lease))
 
     async def open_rounds(self, session_id: str) -> list[ToolRound]:
         """The rounds of tool calls that lack a result, oldest first."""
@@ -270,7 +269,21 @@ class SessionDB:
     ) -> list[MessageHit]:
         """Messages that contain all words of `query`, best first. Any text is a valid query."""
         where = search.SearchFilter(session_id=session_id, role=role, source=source, limit=max(limit, 0))
-        return await self._backend.read(partial(search.search, plan_search(query), where))
+        plan = plan_search(query)
+        if isinstance(plan, Indexed) and not await self._catch_up():
+            plan = Scan(plan.words)
+        return await self._backend.read(partial(search.search, plan, where))
+
+    async def _catch_up(self) -> bool:
+        """Put the newest messages into the index. False when the database can not be written now."""
+        try:
+            if await self._backend.read(search.has_unindexed):
+                while await self._backend.write(search.take_in):
+                    pass
+        except StoreError as error:
+            _log.warning("the search index could not be brought up to date, searching without it: %s", error)
+            return False
+        return True
 
     async def rebuild_search_index(self) -> None:
         """Build the search index anew, after it was switched off or found damaged. Raises `StoreError`."""
@@ -293,10 +306,6 @@ class SessionDB:
     async def release_session_turn_lease(self, lease: LeaseToken) -> None:
         """Give it back. A lease that was lost before is left alone."""
         await self._backend.write(partial(leases.release, lease))
-
-
-def _prepared(uid: str, message: Message) -> messages.PreparedMessage:
-    return messages.PreparedMessage.of(uid, message_to_columns(message), content_text(message.content))
 
 
 def _check_ttl(ttl_s: float) -> None:

@@ -47,7 +47,6 @@ class _Link:
                 raw.close()
                 raise
             queue.indexing = options.search_index and opened.index_state == "ready"
-            queue.must_mark_stale = opened.index_state == "ready" and not options.search_index
             return raw
 
         self.connection = ThreadConnection(connector, path)
@@ -109,16 +108,21 @@ class SqliteBackend:
         link = await self._opened()
         if link.retired:
             raise StoreClosedError(f"the session store {self._path!r} was closed meanwhile; nothing was done")
-        future: asyncio.Future[T] = link.loop.create_future()
-        unit = Unit(operation, future, writes=writes)
-        link.queue.submit(unit)
-        link.connection.post(link.queue.drain)
+        unit: Unit[T] = Unit(operation, link.loop.create_future(), writes=writes)
+        if link.queue.submit(unit):
+            link.connection.post(link.queue.drain)
+        return await self._outcome(link, unit)
+
+    async def _outcome(self, link: _Link, unit: Unit[T]) -> T:
+        """What came of the unit. A cancelled caller's unit is simply not done before it began; once begun it
+        has an outcome, which is awaited."""
+        assert unit.future is not None, "only the queue's own units have none"
         try:
-            return await asyncio.shield(future)
+            return await unit.future
         except asyncio.CancelledError:
-            # Before it began it is simply not done; once begun it has an outcome, which is awaited.
-            if not link.queue.withdraw(unit):
-                await settle(future, SETTLE_S)
+            if not unit.is_delivered and not link.queue.withdraw(unit):
+                unit.future = link.loop.create_future()  # the cancellation took the first
+                await settle(unit.future, SETTLE_S)
             raise
         except sqlite3.Error as error:
             raise to_store_error(error, self._path) from error

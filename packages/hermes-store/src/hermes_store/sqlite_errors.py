@@ -7,7 +7,7 @@ import sqlite3
 from hermes_messages import StoreBusyError, StoreError, StoreSchemaError
 from hermes_store.errors import StoreCorruptError, StoreFullError, StoreReadOnlyError
 
-__all__ = ["primary_code", "to_store_error"]
+__all__ = ["is_busy", "primary_code", "to_store_error"]
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -20,11 +20,16 @@ def primary_code(error: sqlite3.Error) -> int | None:
         return None
 
 
+def is_busy(error: BaseException) -> bool:
+    """Whether another writer holds the database, so that trying again makes sense."""
+    return isinstance(error, sqlite3.Error) and primary_code(error) in _BUSY
+
+
 def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
     """The store's error for `error`, met in the database at `path`."""
     code = primary_code(error)
     what = f"{path}: {error}"
-    if code in _BUSY:
+    if is_busy(error):
         return StoreBusyError(
             f"{what}; another program writes to it. Nothing of this call was kept; try again"
         )

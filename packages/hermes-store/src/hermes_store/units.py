@@ -18,7 +18,8 @@ from hermes_store.backend import INDEX_READY, NOW, Operation, Row, Statement, dr
 from hermes_store.connection import hand_over
 from hermes_store.errors import StoreClosedError
 from hermes_store.migrations import MARK_INDEX_STALE
-from hermes_store.sqlite_errors import primary_code
+from hermes_store.operations.search import take_in
+from hermes_store.sqlite_errors import is_busy, primary_code
 
 __all__ = ["Unit", "UnitQueue"]
 
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 MAX_GROUP = 64
 """Writes that share one commit at most: bounds the time for which a group holds the write lock."""
+WRITES_BEFORE_INDEXING = 256
+"""Writes after which the search index is brought up to date without a search asking for it."""
 
 _INDEX_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT})
 """What a missing or damaged index answers; a full disk or a busy database is not its fault."""
@@ -35,16 +38,17 @@ _INDEX_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3
 class Unit(Generic[T]):
     """One operation, and the future that gets its outcome."""
 
-    __slots__ = ("error", "future", "operation", "result", "writes")
+    __slots__ = ("error", "future", "is_delivered", "operation", "result", "writes")
 
     def __init__(
-        self, operation: Callable[[], Operation[T]], future: asyncio.Future[T], *, writes: bool
+        self, operation: Callable[[], Operation[T]], future: asyncio.Future[T] | None, *, writes: bool
     ) -> None:
         self.operation = operation
         self.future = future
         self.writes = writes
         self.result: T | None = None
         self.error: BaseException | None = None
+        self.is_delivered = False
 
 
 class _IndexBroken(Exception):  # noqa: N818 - a signal inside this module, not an error of the store
@@ -57,14 +61,20 @@ class UnitQueue:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._waiting: deque[Unit[Any]] = deque()
+        self._drain_posted = False
+        self._writes_since_taken_in = 0
         self.indexing = False
         """Whether the search index is whole and kept up to date."""
         self.must_mark_stale = False
         """Whether the database does not know yet that its index is no longer kept up to date."""
 
-    def submit(self, unit: Unit[T]) -> None:
-        """Put the unit in the queue; `drain` must be posted to the thread afterwards."""
+    def submit(self, unit: Unit[T]) -> bool:
+        """Put the unit in the queue. True when `drain` must be posted to the thread now."""
         self._waiting.append(unit)
+        if self._drain_posted:
+            return False
+        self._drain_posted = True
+        return True
 
     def withdraw(self, unit: Unit[T]) -> bool:
         """Take the unit out again; False when the thread was faster, and its outcome will come."""
@@ -76,16 +86,34 @@ class UnitQueue:
 
     def drain(self, connection: sqlite3.Connection | None) -> None:
         """Run everything that waits. Never raises: every failure is a unit's outcome."""
+        self._drain_posted = (
+            False  # before the first look: what is submitted after it gets a drain of its own
+        )
         while (unit := self._take()) is not None:
             group = [unit]
             if connection is None:
                 unit.error = StoreClosedError("the session store was closed; nothing was done")
             elif unit.writes:
                 group = self._take_writes(unit)
-                self._with_index_fallback(self._write_group, connection, group)
+                self._write(connection, group)
             else:
-                self._with_index_fallback(self._read, connection, group)
+                self._read(connection, unit)
             _deliver_all(group)
+            if unit.writes:
+                self._writes_since_taken_in += len(group)
+        if connection is not None and self.indexing and self._writes_since_taken_in >= WRITES_BEFORE_INDEXING:
+            self._take_in(connection)
+
+    def _take_in(self, connection: sqlite3.Connection) -> None:
+        """Bring the search index up to date while nothing else waits."""
+        self._writes_since_taken_in = 0
+        while not self._waiting:
+            unit = Unit(take_in, None, writes=True)
+            self._write(connection, [unit])
+            if unit.error is not None:
+                _log.debug("the search index is brought up to date later: %s", unit.error)
+            if not unit.result:
+                break
 
     def _take(self) -> Unit[Any] | None:
         try:
@@ -106,60 +134,56 @@ class UnitQueue:
             group.append(unit)
         return group
 
-    def _with_index_fallback(
-        self,
-        run: Callable[[sqlite3.Connection, list[Unit[Any]]], None],
-        connection: sqlite3.Connection,
-        group: list[Unit[Any]],
-    ) -> None:
-        """Run the group; where the search index is broken, once more without it."""
+    def _read(self, connection: sqlite3.Connection, unit: Unit[Any]) -> None:
+        unit.error = self._attempt(connection, "BEGIN", [unit])
+
+    def _write(self, connection: sqlite3.Connection, group: list[Unit[Any]]) -> None:
+        """One transaction for the group; where a unit fails, one for each, so that only that one fails."""
+        error = self._attempt(connection, "BEGIN IMMEDIATE", group)
+        for unit in group:
+            if error is None or is_busy(error) or len(group) == 1:
+                unit.error = error
+            else:
+                unit.error = self._attempt(connection, "BEGIN IMMEDIATE", [unit])
+
+    def _attempt(
+        self, connection: sqlite3.Connection, begin: str, group: list[Unit[Any]]
+    ) -> BaseException | None:
+        """One transaction, again without the search index where that is broken. What went wrong, or None."""
         try:
-            run(connection, group)
+            return self._transact(connection, begin, group)
         except _IndexBroken as broken:
             _log.warning(
                 "the search index is unusable (%s); searches scan until it is rebuilt", broken.__cause__
             )
+        self.indexing, self.must_mark_stale = False, True
+        try:
+            return self._transact(connection, begin, group)
+        except _IndexBroken as broken:
             self.indexing = False
-            self.must_mark_stale = True
-            for unit in group:
-                unit.result = unit.error = None
-            try:
-                run(connection, group)
-            except _IndexBroken as again:
-                self.indexing = False
-                for unit in group:
-                    unit.error = again.__cause__
+            return broken.__cause__
 
-    def _read(self, connection: sqlite3.Connection, group: list[Unit[Any]]) -> None:
-        [unit] = group
+    def _transact(
+        self, connection: sqlite3.Connection, begin: str, group: list[Unit[Any]]
+    ) -> Exception | None:
+        """Run the group and commit. What went wrong, with nothing written, or None."""
+        writes = group[0].writes
         try:
-            connection.execute("BEGIN")
-            unit.result = self._drive(connection, unit)
-        except _IndexBroken:
-            raise
-        except Exception as error:  # noqa: BLE001 - raised to the caller
-            unit.error = error
-        finally:
-            _roll_back(connection)
-
-    def _write_group(self, connection: sqlite3.Connection, group: list[Unit[Any]]) -> None:
-        """One transaction for the group; a unit that fails is undone alone."""
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            if self.must_mark_stale:
+            connection.execute(begin)
+            if writes and self.must_mark_stale:
                 connection.execute(MARK_INDEX_STALE)
             for unit in group:
-                self._write_unit(connection, unit, alone=len(group) == 1)
-            if connection.in_transaction:
-                self._commit(connection)
-                self.must_mark_stale = False
+                unit.result = self._drive(connection, unit)
+            self._commit(connection)
         except _IndexBroken:
             _roll_back(connection)
             raise
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001 - raised to the caller
             _roll_back(connection)
-            for unit in group:
-                unit.error = unit.error or error
+            return error
+        if writes:
+            self.must_mark_stale = False
+        return None
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         """Commit; the index writes its own pages only now, so its damage may show only now."""
@@ -169,25 +193,6 @@ class UnitQueue:
             if self.indexing and primary_code(error) in _INDEX_DAMAGE:
                 raise _IndexBroken from error
             raise
-
-    def _write_unit(self, connection: sqlite3.Connection, unit: Unit[Any], *, alone: bool) -> None:
-        """Run one unit. Raises `sqlite3.Error` when the failure took the whole transaction with it."""
-        if not alone:
-            connection.execute("SAVEPOINT unit")
-        try:
-            unit.result = self._drive(connection, unit)
-        except _IndexBroken:
-            raise
-        except Exception as error:
-            unit.error = error
-            if alone:
-                _roll_back(connection)
-                return
-            if not connection.in_transaction:
-                raise  # SQLite itself rolled everything back, as it does for a full disk
-            connection.execute("ROLLBACK TO unit")
-        if not alone:
-            connection.execute("RELEASE unit")
 
     def _drive(self, connection: sqlite3.Connection, unit: Unit[T]) -> T:
         def execute(statement: Statement) -> list[Row]:
@@ -224,11 +229,14 @@ def _deliver_all(group: list[Unit[Any]]) -> None:
 
     def set_outcomes() -> None:
         for unit in group:
-            if unit.future.done():
+            unit.is_delivered = True
+            if unit.future is None or unit.future.done():
                 continue
             if unit.error is not None:
                 unit.future.set_exception(unit.error)
             else:
                 unit.future.set_result(unit.result)
 
-    hand_over(group[0].future.get_loop(), set_outcomes)
+    future = group[0].future
+    if future is not None:
+        hand_over(future.get_loop(), set_outcomes)

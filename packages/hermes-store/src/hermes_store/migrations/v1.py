@@ -1,13 +1,15 @@
 """Schema 1: sessions, messages, system prompts, leases, search.
 
-- `messages.seq` orders a session's messages and is never used twice, also after a deletion. A message that
-  answers a tool call has `round`, the seq of the message that made the call, and `position`, the place of the
-  call in it. Such a row is made before the tool runs; while its `body` is NULL it is an open place.
+- `messages.seq` orders a session's messages and is never used twice, also after a deletion: a tool result
+  that comes late must not find another round in its place. A message that answers a tool call has `round`,
+  the seq of the message that made the call, and `position`, the place of the call in it. Such a row is made
+  before the tool runs; while its `body` is NULL it is an open place.
 - `sessions.lineage` is the id of the session from which this one was compressed, at the very start of the
   chain; NULL means itself. A turn lease belongs to a lineage.
 - `leases.number` comes from one counter for the whole database, so it never repeats and the row of a lease
   can go when the lease is given back.
-- `message_index` holds words only; the text it was made from is read through the view.
+- `message_index` holds words only; the text it was made from is read through the view. A new message is put
+  into `unindexed`, which costs a write next to nothing, and reaches the index later, with many others.
 """
 
 from __future__ import annotations
@@ -46,7 +48,6 @@ STATEMENTS = (
         cost_usd REAL
     )
     """,
-    "CREATE INDEX sessions_by_update ON sessions (updated_at)",
     "CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL",
     """
     CREATE TABLE messages (
@@ -63,6 +64,7 @@ STATEMENTS = (
         UNIQUE (session, uid)
     )
     """,
+    "CREATE TABLE unindexed (seq INTEGER PRIMARY KEY REFERENCES messages (seq) ON DELETE CASCADE)",
     "CREATE INDEX messages_by_session ON messages (session)",
     "CREATE INDEX messages_by_round ON messages (round) WHERE round IS NOT NULL",
     "CREATE INDEX open_places ON messages (session) WHERE body IS NULL",
@@ -96,5 +98,6 @@ COLUMNS: dict[str, str] = {
     "created_at, updated_at, ended_at, end_reason, message_count, api_calls, input_tokens, output_tokens, "
     "cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd",
     "messages": "seq, session, uid, role, round, position, shape, text, body, created_at",
+    "unindexed": "seq",
     "leases": "lineage, holder, number, expires_at",
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from hermes_messages import AssistantMessage, StoreError, ToolMessage
-from hermes_messages.protocols import LeaseToken, StoredMessage, ToolRound
+from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, ToolRound
 from hermes_store.backend import Operation, Statement
 from hermes_store.escaping import escape
 from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
@@ -17,10 +17,8 @@ from hermes_store.rows import (
     message_to_columns,
     stored_message_from_row,
 )
-from hermes_store.search_query import to_index_text
 
 __all__ = [
-    "UNINDEX",
     "PreparedMessage",
     "append",
     "begin_round",
@@ -63,11 +61,7 @@ FROM messages AS place JOIN messages AS asked ON asked.seq = place.round
 WHERE place.session = ? AND place.body IS NULL ORDER BY place.seq
 """
 _COUNT = "UPDATE sessions SET message_count = message_count + ?, updated_at = ? WHERE key = ?"
-_INDEX = "INSERT INTO message_index (rowid, words) VALUES (?, ?)"
-UNINDEX = """
-INSERT INTO message_index (message_index, rowid, words)
-SELECT 'delete', seq, hermes_index_text(text) FROM messages
-"""
+_TO_INDEX = "INSERT INTO unindexed (seq) VALUES (?)"
 
 
 class PreparedMessage(Struct, frozen=True):
@@ -75,12 +69,11 @@ class PreparedMessage(Struct, frozen=True):
 
     uid: str
     columns: MessageColumns
-    index_text: str
 
     @classmethod
-    def of(cls, uid: str, columns: MessageColumns, text: str) -> PreparedMessage:
-        """The message `uid` with its columns and the text that is searched."""
-        return cls(escape(uid), columns, to_index_text(text))
+    def of(cls, new: NewMessage) -> PreparedMessage:
+        """The message with its identity, as columns."""
+        return cls(escape(new.uid), message_to_columns(new.message))
 
 
 def append(
@@ -135,12 +128,12 @@ def begin_round(
 
 
 def set_result(
-    round_: ToolRound, position: int, columns: MessageColumns, index_text: str, token: LeaseToken | None
+    round_: ToolRound, position: int, columns: MessageColumns, token: LeaseToken | None
 ) -> Operation[None]:
     """Fill an open place; a filled one stays as it is."""
     session = yield from open_for_writing(round_.session_id, token)
     seq = round_.result_seqs[position]
-    if (yield from _fill(session, seq, round_.assistant_seq, position, columns, index_text)):
+    if (yield from _fill(session, seq, round_.assistant_seq, position, columns)):
         yield Statement(_COUNT, (1, session.now, session.key))
         return
     known = yield Statement(_PLACE_EXISTS, (seq, session.key, round_.assistant_seq, position))
@@ -167,7 +160,7 @@ def close_open_rounds(session_id: str, token: LeaseToken | None) -> Operation[in
         call = asked.tool_calls[position]
         result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
         columns = message_to_columns(result)
-        yield from _fill(session, seq, round_, position, columns, UNKNOWN_OUTCOME)
+        yield from _fill(session, seq, round_, position, columns)
     if rows:
         yield Statement(_COUNT, (len(rows), session.now, session.key))
     return len(rows)
@@ -182,16 +175,16 @@ def _insert(session: WritableSession, message: PreparedMessage) -> Operation[tup
         [(known,)] = yield Statement(_FIND, (session.key, message.uid))
         return known, False
     seq: int = rows[0][0]
-    if message.index_text:
-        yield Statement(_INDEX, (seq, message.index_text), index=True)
+    if text:
+        yield Statement(_TO_INDEX, (seq,))
     return seq, True
 
 
 def _fill(
-    session: WritableSession, seq: int, round_: int, position: int, columns: MessageColumns, index_text: str
+    session: WritableSession, seq: int, round_: int, position: int, columns: MessageColumns
 ) -> Operation[bool]:
     _, shape, text, body = columns
     rows = yield Statement(_FILL, (shape, text, body, session.now, seq, session.key, round_, position))
-    if rows and index_text:
-        yield Statement(_INDEX, (seq, index_text), index=True)
+    if rows and text:
+        yield Statement(_TO_INDEX, (seq,))
     return bool(rows)

@@ -12,7 +12,7 @@ from hermes_store.escaping import escape, unescape
 from hermes_store.migrations import INDEX_STATEMENTS, MARK_INDEX_READY
 from hermes_store.search_query import Blank, Indexed, Plan, Scan, contains_all, snippet
 
-__all__ = ["SearchFilter", "rebuild_index", "search"]
+__all__ = ["SearchFilter", "has_unindexed", "rebuild_index", "search", "take_in", "take_out"]
 
 _COLUMNS = "SELECT s.id, m.seq, m.role, m.text"
 _INDEXED = f"""
@@ -22,6 +22,20 @@ JOIN sessions AS s ON s.key = m.session
 WHERE message_index MATCH ?
 """
 _SCAN = f"{_COLUMNS} FROM messages AS m JOIN sessions AS s ON s.key = m.session WHERE m.body IS NOT NULL"
+
+TAKEN_AT_ONCE = 500
+"""Messages that one transaction puts into the index: it bounds how long other writers wait for it."""
+
+_WAITING = "SELECT seq FROM unindexed ORDER BY seq LIMIT ?"
+_TAKE_IN = """
+INSERT INTO message_index (rowid, words)
+SELECT seq, hermes_index_text(text) FROM messages WHERE seq IN (SELECT seq FROM unindexed WHERE seq <= ?)
+"""
+_TAKE_OUT = """
+INSERT INTO message_index (message_index, rowid, words)
+SELECT 'delete', seq, hermes_index_text(text) FROM messages
+WHERE session = ? AND body IS NOT NULL AND text <> '' AND seq NOT IN (SELECT seq FROM unindexed)
+"""
 
 
 class SearchFilter(Struct, frozen=True, kw_only=True):
@@ -52,6 +66,31 @@ def search(plan: Plan, where: SearchFilter) -> Operation[list[MessageHit]]:
             assert_never(unreachable)
 
 
+def has_unindexed() -> Operation[bool]:
+    """Whether there are messages that the index could take in."""
+    rows = yield Statement("SELECT 1 FROM unindexed LIMIT 1", index=True)
+    return bool(rows)
+
+
+def take_in() -> Operation[bool]:
+    """Put messages that wait for it into the index, oldest first. Whether more of them wait."""
+    rows = yield Statement(_WAITING, (TAKEN_AT_ONCE,), index=True)
+    if not rows:
+        return False
+    last = rows[-1][0]
+    yield Statement(_TAKE_IN, (last,), index=True)
+    yield Statement("DELETE FROM unindexed WHERE seq <= ?", (last,), index=True)
+    return len(rows) == TAKEN_AT_ONCE
+
+
+def take_out(session_key: int) -> Operation[None]:
+    """Take a session's messages out of the index, before they are deleted."""
+    yield Statement(_TAKE_OUT, (session_key,), index=True)
+    yield Statement(
+        "DELETE FROM unindexed WHERE seq IN (SELECT seq FROM messages WHERE session = ?)", (session_key,)
+    )
+
+
 def rebuild_index() -> Operation[None]:
     """Make the index anew from the messages, whatever state it is in."""
     yield Statement("DROP TABLE IF EXISTS message_index")
@@ -59,6 +98,7 @@ def rebuild_index() -> Operation[None]:
     for sql in INDEX_STATEMENTS:
         yield Statement(sql)
     yield Statement("INSERT INTO message_index (message_index) VALUES ('rebuild')")
+    yield Statement("DELETE FROM unindexed")
     yield Statement(MARK_INDEX_READY)
     yield INDEX_READY
 

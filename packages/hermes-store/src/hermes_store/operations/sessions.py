@@ -9,7 +9,7 @@ from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
 from hermes_store.backend import Operation, SqlValue, Statement, current_time
 from hermes_store.escaping import escape
 from hermes_store.operations.access import find_session_key, open_for_writing
-from hermes_store.operations.messages import UNINDEX
+from hermes_store.operations.search import take_out
 from hermes_store.rows import (
     decode_metadata,
     encode_metadata,
@@ -175,9 +175,7 @@ def delete_session(session_id: str, token: LeaseToken | None) -> Operation[bool]
     if (yield from get_session(session_id)) is None:
         return False
     session = yield from open_for_writing(session_id, token)
-    yield Statement(
-        f"{UNINDEX} WHERE session = ? AND body IS NOT NULL AND text <> ''", (session.key,), index=True
-    )
+    yield from take_out(session.key)
     yield Statement("DELETE FROM messages WHERE session = ?", (session.key,))
     yield Statement("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", (escape(session_id),))
     rows = yield Statement("DELETE FROM sessions WHERE key = ? RETURNING prompt_hash", (session.key,))
