@@ -66,7 +66,7 @@ def test_the_list_is_found_again_in_the_conversation(bench: Any, run_async: Any)
             *round_('[{"content": "new", "id": "4"}]', id_="2"),
             *round_("Error: no", "error", id_="3"),
             *round_("[... cut", id_="4"),
-            *round_('[{"content": "not a list of ours"}]', id_="5", name="other"),
+            *round_('[{"content": "not a list of ours"}]', id_="2", name="other"),
         ]
         await toolset.refresh(bench.turn(history=history))
         assert toolset.items("session") == (TodoItem("new", "pending", "4"),)

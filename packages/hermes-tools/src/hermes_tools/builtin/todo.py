@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -73,20 +74,15 @@ class TodoToolset:
 
 def todos_in_history(history: Sequence[Message]) -> tuple[TodoItem, ...] | None:
     """The list in the newest readable `todo` result, or None when there is none."""
-    calls = {
-        call.id
-        for message in history
-        if isinstance(message, AssistantMessage)
-        for call in message.tool_calls
-        if call.name == "todo"
-    }
-    for message in reversed(history):
-        if isinstance(message, ToolMessage) and message.status == "ok" and message.tool_call_id in calls:
-            try:
-                return _decoder.decode(content_text(message.content))
-            except msgspec.DecodeError:
-                continue
-    return None
+    newest: tuple[TodoItem, ...] | None = None
+    asked: frozenset[str] = frozenset()  # ids are unique within a round only
+    for message in history:
+        if isinstance(message, AssistantMessage):
+            asked = frozenset(call.id for call in message.tool_calls if call.name == "todo")
+        elif isinstance(message, ToolMessage) and message.status == "ok" and message.tool_call_id in asked:
+            with contextlib.suppress(msgspec.DecodeError):
+                newest = _decoder.decode(content_text(message.content))
+    return newest
 
 
 def _numbered(todos: list[TodoItem]) -> tuple[TodoItem, ...]:

@@ -38,7 +38,7 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
         raise ToolFailure(f"{path} could not be written: {error.strerror or error}; {kept}") from error
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     verb = "replaced" if status is not None else "wrote"
-    return f"{verb} {path}: {lines} lines, {len(data)} bytes{_kept(shape)}"
+    return f"{verb} {path}: {lines} {'line' if lines == 1 else 'lines'}, {len(data)} bytes{_kept(shape)}"
 
 
 async def _shape_of_file(real: str) -> TextShape:
