@@ -37,8 +37,9 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
         kept = "the old file is unchanged" if status is not None else "nothing was written"
         raise ToolFailure(f"{path} could not be written: {error.strerror or error}; {kept}") from error
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    word = "line" if lines == 1 else "lines"
     verb = "replaced" if status is not None else "wrote"
-    return f"{verb} {path}: {lines} {'line' if lines == 1 else 'lines'}, {len(data)} bytes{_kept(shape)}"
+    return f"{verb} {path}: {lines} {word}, {len(data)} bytes{_kept(shape)}"
 
 
 async def _shape_of_file(real: str) -> TextShape:
