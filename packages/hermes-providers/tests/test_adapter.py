@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
+from byte_server import ByteServer, Close, Hold, Request, Reset, Script, chunked, head, plain, stream
 from hermes_messages import (
     ConfigurationError,
     ErrorKind,
@@ -25,9 +26,8 @@ from hermes_messages import (
     UserMessage,
 )
 from hermes_providers import HttpProvider, list_profiles
-
-from .byte_server import ByteServer, Close, Hold, Request, Reset, Script, chunked, head, plain, stream
-from .wire_help import DONE, KEY, SPEC, answer, ask, chunk, collect, event, provider_at, run, text_answer
+from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
+from wire_help import DONE, KEY, SPEC, answer, ask, chunk, collect, event, provider_at, run, text_answer
 
 HELLO = stream(text_answer("Hel", "lo", usage={"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.001}))
 
@@ -383,7 +383,7 @@ def test_cancelled_streams_leak_no_connection() -> None:
 
 def test_early_break_leaks_no_connection() -> None:
     async def main() -> None:
-        script = [head(), event(chunk({"content": "a"})), event(chunk({"content": "b"})), Hold()]
+        script: Script = [head(), event(chunk({"content": "a"})), event(chunk({"content": "b"})), Hold()]
         async with ByteServer([*[script] * 5, HELLO]) as server:
             provider = two_connections(server)
             for _ in range(5):
@@ -400,7 +400,7 @@ def test_early_break_leaks_no_connection() -> None:
 def test_error_answers_leak_no_connection() -> None:
     async def main() -> None:
         error = plain(b'{"error":{"message":"slow down"}}', "429 Too Many Requests")
-        broken = [head(), event({"error": {"message": "boom"}}), Hold()]
+        broken: Script = [head(), event({"error": {"message": "boom"}}), Hold()]
         async with ByteServer([*[error] * 5, *[broken] * 5, HELLO]) as server:
             provider = two_connections(server)
             for _ in range(10):
@@ -431,7 +431,9 @@ def test_second_event_loop_works_without_a_close_in_the_first() -> None:
         async with ByteServer([HELLO]) as server:
             provider = made[0] if made else provider_at(server.base_url)
             made[:] = [provider]
-            provider._wire.builder._url = f"{server.base_url}/chat/completions"  # type: ignore[attr-defined]
+            builder = provider._wire.builder
+            assert isinstance(builder, ChatRequestBuilder)
+            builder._url = f"{server.base_url}/chat/completions"
             assert (await answer(provider)).message.content == "Hello"
 
     with warnings.catch_warnings():

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from byte_server import ByteServer, Reset, Script, head, plain, stream
 from hermes_messages.testing import check_provider
-
-from .byte_server import ByteServer, Reset, Script, head, plain, stream
-from .wire_help import DONE, ask, chunk, event, provider_at, run, text_answer
+from wire_help import DONE, ask, chunk, event, provider_at, run, text_answer
 
 TEXT = stream(text_answer("Hello", " there"))
 CALLS = stream(

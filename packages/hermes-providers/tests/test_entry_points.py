@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import hermes_providers
+from byte_server import ByteServer, stream
 from hermes_messages import ConfigurationError, ErrorKind, ProviderError, UnknownNameError
 from hermes_messages.protocols import Provider, ProviderOptions
 from hermes_providers import (
@@ -18,9 +19,7 @@ from hermes_providers import (
     openai,
     openrouter,
 )
-
-from .byte_server import ByteServer, stream
-from .wire_help import KEY, answer, ask, run, text_answer
+from wire_help import KEY, answer, ask, run, text_answer
 
 
 def options(**more: Any) -> ProviderOptions:

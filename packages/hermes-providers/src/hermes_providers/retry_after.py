@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 __all__ = ["retry_after_s"]
 
@@ -48,6 +47,8 @@ def _duration(text: str) -> float | None:
 
 
 def _until(date: str, now: float) -> float | None:
+    from email.utils import parsedate_to_datetime  # it imports socket, and a date is seldom
+
     try:
         moment = parsedate_to_datetime(date)
         if moment.tzinfo is None:

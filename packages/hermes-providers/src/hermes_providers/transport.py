@@ -161,7 +161,7 @@ class _Exchange:
             raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
 
     def _failure(self) -> Exception:
-        host = self._request.url.host
+        host = self._request.url.netloc.decode("ascii")
         match self._error:
             case httpx.HTTPError() | httpx.StreamError() as error:
                 failure = _provider_error(error, host)
