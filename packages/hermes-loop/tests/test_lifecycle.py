@@ -9,8 +9,10 @@ import warnings
 import pytest
 
 from hermes_loop import AIAgent, UnexpectedOptionError, wiring
-from hermes_messages import ConfigurationError, ErrorKind, HermesError, ProviderError
-from hermes_messages.protocols import ConversationResult, ProviderOptions
+from hermes_loop.no_tools import NoTools
+from hermes_loop.shielding import Bounds
+from hermes_messages import ConfigurationError, ErrorKind, HermesError, ProviderError, validate
+from hermes_messages.protocols import Agent, ConversationResult, ProviderOptions, ToolExecutor
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -242,6 +244,60 @@ def test_a_tool_that_starts_a_turn_of_its_own_agent_is_told_so_instead_of_waitin
         assert "wait for itself" in str(result["messages"][2]["content"])
 
     asyncio.run(main())
+
+
+def test_a_store_that_hangs_can_not_hold_a_cancelled_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(after_cancel_s=0.05, grace_s=0.05))
+
+    async def main() -> None:
+        gate = StepGate()
+
+        async def before(method: str) -> None:
+            if method == "set_tool_result":
+                await gate()
+
+        store = MemoryStore(before=before)
+        tool = ToolDouble("t", [None])
+        provider = ScriptedProvider([calls(call("t")), text("ok")])
+        agent = AIAgent(provider=provider, tools=SimpleExecutor([tool]), session_db=store, session_id="s")
+        turn = asyncio.create_task(agent.run_conversation("go"))
+        await tool.started()
+        turn.cancel()
+        await asyncio.wait({turn}, timeout=5)
+        assert turn.cancelled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        gate.open()
+        result = await agent.run_conversation("again")
+        assert (result["final_response"], result["saved"]) == ("ok", True)
+        assert tuple(store.messages("s")) == result["transcript"]
+        assert validate(store.messages("s")) == []
+        await agent.close()
+
+    asyncio.run(main())
+
+
+def test_a_finalizer_that_hangs_is_told_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
+
+    async def main() -> None:
+        async def before(method: str) -> None:
+            if method == "update_token_counts":
+                await asyncio.get_running_loop().create_future()
+
+        store = MemoryStore(before=before)
+        async with AIAgent(provider=ScriptedProvider([text("a")]), session_db=store) as agent:
+            result = await agent.run_conversation("hi")
+        assert (result["final_response"], result["completed"]) == ("a", True)
+        assert result["cleanup_errors"] == [
+            "finalization did not finish in time; unsaved messages are in the result"
+        ]
+
+    asyncio.run(main())
+
+
+def fits_the_protocols(agent: AIAgent, executor: NoTools) -> tuple[Agent, ToolExecutor]:
+    """For the type checker."""
+    return agent, executor
 
 
 class TestOptions:

@@ -487,6 +487,20 @@ def test_every_way_out_has_its_flags_and_every_result_all_its_keys() -> None:
     assert set(result) == set(get_type_hints(ConversationResult))
 
 
+def test_the_readme_says_which_flags_hold_for_each_way_out() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    told = {}
+    for line in readme.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0].startswith("`") and cells[0] != "`turn_exit_reason`":
+            for reason in cells[0].replace("`", "").split(", "):
+                told[reason] = tuple(cell == "yes" for cell in cells[1:])
+    assert told == {
+        reason: (flags.completed, flags.partial, flags.interrupted, flags.failed)
+        for reason, flags in FLAGS.items()
+    }
+
+
 def test_two_turns_share_nothing_but_the_conversation() -> None:
     """What a turn counts or remembers starts anew: usage, attempts, empty answers, failing rounds."""
     usage = Usage(input_tokens=5)

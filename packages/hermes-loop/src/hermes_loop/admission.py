@@ -313,6 +313,9 @@ async def admitted(
             lease.start(on_lost)
             log("lease.start")
             yield
+        except asyncio.CancelledError:
+            bounds = bounds.cancelled()
+            raise
         finally:
             await finish_despite_cancel(lambda: _give_back(lease), bounds)
             log("lease.release")

@@ -120,7 +120,8 @@ class AIAgent:
         event_callback: Callable[[TurnEvent], Awaitable[None] | None] | None = None,
         **others: object,
     ) -> None:
-        check_other_options(others, inspect.signature(AIAgent.__init__).parameters)
+        if others:
+            check_other_options(others, inspect.signature(AIAgent.__init__).parameters)
         where = None if cwd is None else os.fspath(cwd)
         self._options = AgentOptions(
             provider=provider,
@@ -433,6 +434,7 @@ class AIAgent:
             prefill=options.prefill,
             trajectory_dir=options.trajectory_dir,
             limits=TurnLimits(max_iterations=options.max_iterations),
+            bounds=DEFAULT_BOUNDS,
             clock=SystemClock(),
             rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
         )

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 __all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel"]
 
@@ -27,6 +28,10 @@ class Bounds(Struct, frozen=True, kw_only=True):
     limit_s: float = 30.0
     after_cancel_s: float = 5.0
     grace_s: float = 1.0
+
+    def cancelled(self) -> Bounds:
+        """The bounds of work that begins when a cancellation has come already."""
+        return replace(self, limit_s=min(self.limit_s, self.after_cancel_s))
 
 
 DEFAULT_BOUNDS: Final = Bounds()

@@ -23,8 +23,9 @@ async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conv
     Every step stands alone: what one of them raises is kept in `cleanup_errors`. A cancellation that comes
     meanwhile is raised when the steps are done. After a lost lease nothing is written.
     """
+    bounds = deps.bounds.cancelled() if ending.reason == "cancelled" else deps.bounds
     try:
-        return await finish_despite_cancel(lambda: _finalize(turn, deps, ending), deps.bounds)
+        return await finish_despite_cancel(lambda: _finalize(turn, deps, ending), bounds)
     except TimeoutError:
         turn.cleanup_errors.append("finalization did not finish in time; unsaved messages are in the result")
         log_phase(turn, "finalize_turn", "TimedOut", logging.WARNING)
