@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import logging
 import os
-import random
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -16,7 +15,6 @@ from typing import Final, Self
 from hermes_loop.admission import DEFAULT_TTL_S, LocalLease, admitted, lease_for
 from hermes_loop.background import BackgroundWork, running_turn, stop_tasks
 from hermes_loop.budget import IterationBudget
-from hermes_loop.clock import SystemClock
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvent, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
@@ -30,17 +28,17 @@ from hermes_loop.options import (
     read_prefill,
     read_trajectory_dir,
 )
+from hermes_loop.request import read_request
 from hermes_loop.result import build_result
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits, TurnRequest, TurnState
+from hermes_loop.turn_state import TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
 from hermes_loop.wiring import Wiring
-from hermes_messages import ConfigurationError, JsonValue, Message, StoreError, UserMessage, content_text
+from hermes_messages import ConfigurationError, JsonValue, Message, StoreError, UserMessage
 from hermes_messages.hygiene import clean_text
-from hermes_messages.openai_shape import messages_from_dicts
 from hermes_messages.protocols import (
     ApprovalCallback,
     ClarifyCallback,
@@ -224,7 +222,7 @@ class AIAgent:
         A turn that fails is a result with `failed`, not an exception. Bad input raises `HermesError` before
         any side effect. A cancellation is raised after a short, bounded finalization.
         """
-        request = _read_request(user_message, system_message, conversation_history)
+        request = read_request(user_message, system_message, conversation_history)
         return await self._run_turn(request, task_id, stream_callback, None)
 
     async def chat(
@@ -246,7 +244,7 @@ class AIAgent:
         Closing the iterator cancels the turn and returns when it has ended; wrap it in
         `contextlib.aclosing` where a loop may be left early.
         """
-        request = _read_request(user_message, system_message, conversation_history)
+        request = read_request(user_message, system_message, conversation_history)
         queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         task = asyncio.create_task(self._run_turn(request, task_id, None, queue.put_nowait))
         task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -359,7 +357,7 @@ class AIAgent:
         await self._initialize()
         bound = self._bind()
         turn_id = uuid.uuid4().hex
-        deps = self._deps()
+        deps = self._wiring.turn_deps(self._steering, DEFAULT_BOUNDS)
         lease = lease_for(
             deps.store, self._session_id, self._holder, ttl_s=self._lease_ttl_s, clock=deps.clock
         )
@@ -410,35 +408,6 @@ class AIAgent:
                 self._session_id,
             )
 
-    def _deps(self) -> TurnDeps:
-        options, wiring = self._options, self._wiring
-        return TurnDeps(
-            provider=wiring.provider,
-            executor=wiring.executor,
-            store=wiring.store,
-            callbacks=options.callbacks,
-            steering=self._steering,
-            settings=ModelSettings(
-                model=wiring.model,
-                max_tokens=options.max_tokens,
-                temperature=options.temperature,
-                seed=options.seed,
-                reasoning_effort=options.reasoning_effort,
-                extra_body=options.extra_body,
-            ),
-            session_info=options.session_info,
-            cwd=wiring.cwd,
-            system_prompt=options.system_prompt,
-            identity=options.identity,
-            ephemeral_system_prompt=options.ephemeral_system_prompt,
-            prefill=options.prefill,
-            trajectory_dir=options.trajectory_dir,
-            limits=TurnLimits(max_iterations=options.max_iterations),
-            bounds=DEFAULT_BOUNDS,
-            clock=SystemClock(),
-            rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
-        )
-
 
 class _LoopBound:
     """What an agent has in one event loop."""
@@ -448,24 +417,3 @@ class _LoopBound:
         self.turns = asyncio.Lock()
         self.opening = asyncio.Lock()
         self.opened = False
-
-
-def _read_request(
-    user_message: str | UserMessage,
-    system_message: str | None,
-    history: Sequence[Mapping[str, JsonValue]] | None,
-) -> TurnRequest:
-    """Raises `ConfigurationError`, `MessageFormatError`."""
-    if isinstance(user_message, str):
-        user_message = UserMessage(clean_text(user_message))
-    if not isinstance(user_message, UserMessage):
-        raise ConfigurationError(
-            f"the user message must be text or a UserMessage, not {type(user_message).__name__}"
-        )
-    if isinstance(user_message.content, str) and not content_text(user_message.content).strip():
-        raise ConfigurationError("the user message is empty")
-    return TurnRequest(
-        user_message=user_message,
-        system_message=system_message,
-        history=None if history is None else messages_from_dicts(history),
-    )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 from collections.abc import Awaitable, Callable
 
+from hermes_loop.clock import SystemClock
 from hermes_loop.discovery import make_executor, make_provider, make_store
 from hermes_loop.no_tools import NoTools
 from hermes_loop.options import AgentOptions
-from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
+from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
+from hermes_loop.steering import Steering
+from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
 from hermes_messages import ConfigurationError
 from hermes_messages.protocols import ExecutorOptions, Provider, ProviderOptions, SessionStore, ToolExecutor
 
@@ -56,6 +60,36 @@ class Wiring:
         """The model that is asked, once open."""
         assert self._model is not None
         return self._model
+
+    def turn_deps(self, steering: Steering, bounds: Bounds) -> TurnDeps:
+        """What a turn is given to work with."""
+        options = self._options
+        return TurnDeps(
+            provider=self.provider,
+            executor=self.executor,
+            store=self.store,
+            callbacks=options.callbacks,
+            steering=steering,
+            settings=ModelSettings(
+                model=self.model,
+                max_tokens=options.max_tokens,
+                temperature=options.temperature,
+                seed=options.seed,
+                reasoning_effort=options.reasoning_effort,
+                extra_body=options.extra_body,
+            ),
+            session_info=options.session_info,
+            cwd=self.cwd,
+            system_prompt=options.system_prompt,
+            identity=options.identity,
+            ephemeral_system_prompt=options.ephemeral_system_prompt,
+            prefill=options.prefill,
+            trajectory_dir=options.trajectory_dir,
+            limits=TurnLimits(max_iterations=options.max_iterations),
+            bounds=bounds,
+            clock=SystemClock(),
+            rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+        )
 
     async def open(self) -> None:
         """Make what is named, then open it. After a failure or a cancellation nothing is left open."""
