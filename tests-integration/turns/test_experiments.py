@@ -24,7 +24,7 @@ from hermes_messages import (
     UserMessage,
     validate,
 )
-from hermes_messages.protocols import ConversationResult, Provider, StoredMessage
+from hermes_messages.protocols import ConversationResult, Provider, ProviderOptions, StoredMessage
 from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_providers import LocalProvider
 from hermes_store import SessionDB
@@ -113,7 +113,7 @@ def scripted_round() -> Provider:
 
 
 def local_model() -> Provider:
-    return LocalProvider()
+    return LocalProvider(ProviderOptions())
 
 
 either_model = pytest.mark.parametrize(
