@@ -203,6 +203,34 @@ def test_one_cancelled_opener_does_not_spoil_the_opening_for_others(tmp_path: Pa
     asyncio.run(main())
 
 
+def test_a_loop_closed_before_its_answer_comes_does_not_stop_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that can not deliver must go on: what waits behind would hang for ever."""
+    monkeypatch.setattr("hermes_store.sqlite.SETTLE_S", 0.05)
+    store = backend(tmp_path / "s.db")
+    gates: list[Gate] = []
+
+    async def leave() -> None:
+        gates.append(Gate())
+        held = asyncio.create_task(store.write(partial(gates[0].operation, partial(insert, "x"))))
+        await gates[0].entered.wait()
+        assert not held.done()
+
+    async def look() -> None:
+        async with asyncio.timeout(20):
+            await store.write(partial(insert, "y"))  # waits for the lock of what was left behind
+            assert await store.read(partial(count, "x")) == [(1,)]
+            await store.close()
+
+    asyncio.run(leave())
+    [thread] = [thread for thread in threading.enumerate() if str(tmp_path) in thread.name]
+    gates[0].opened.set()
+    asyncio.run(look())
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_loop_shutdown_in_the_middle_leaves_a_whole_database(tmp_path: Path) -> None:
     async def leave(db: SessionDB, steps: int) -> None:
         tasks = [asyncio.create_task(db.create_session(str(number))) for number in range(4)]

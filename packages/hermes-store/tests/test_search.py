@@ -262,6 +262,25 @@ def test_an_index_found_damaged_in_a_group_of_writes_does_none_of_them_twice(tmp
     asyncio.run(main())
 
 
+def test_deleting_what_the_index_never_took_in_leaves_it_whole(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for name in "ab":
+                await db.create_session(name)
+            await db.append_message("a", UserMessage("a stork"))
+            assert await db.search_messages("stork")
+            await db.append_message("b", UserMessage("another stork"))
+            await db.delete_session("b")
+            assert len(await db.search_messages("stork")) == 1
+        connection = sqlite3.connect(tmp_path / "s.db")
+        connection.create_function("hermes_index_text", 1, lambda text: text, deterministic=True)
+        connection.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
+        assert connection.execute("SELECT count(*) FROM unindexed").fetchall() == [(0,)]
+        connection.close()
+
+    asyncio.run(main())
+
+
 def damage(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("UPDATE message_index_data SET block = x'00ff00ff'")

@@ -86,9 +86,8 @@ class UnitQueue:
 
     def drain(self, connection: sqlite3.Connection | None) -> None:
         """Run everything that waits. Never raises: every failure is a unit's outcome."""
-        self._drain_posted = (
-            False  # before the first look: what is submitted after it gets a drain of its own
-        )
+        # Before the first look: what is submitted after the last one then gets a drain of its own.
+        self._drain_posted = False
         while (unit := self._take()) is not None:
             group = [unit]
             if connection is None:
