@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     AudioPart,
@@ -53,6 +54,7 @@ def test_full_round_trip_is_lossless(messages: list[Message]) -> None:
     assert messages_from_dicts(to_dicts(messages, full=True)) == messages
 
 
+@fewer_examples
 @given(st.lists(any_messages, max_size=4))
 def test_plain_round_trip_settles_at_once(messages: list[Message]) -> None:
     dicts = to_dicts(messages)
@@ -60,6 +62,7 @@ def test_plain_round_trip_settles_at_once(messages: list[Message]) -> None:
     assert again == dicts
 
 
+@fewer_examples
 @given(conversations(plain=True))
 def test_plain_conversations_have_no_quirks(messages: list[Message]) -> None:
     result = read_messages(to_dicts(messages))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import event, given
 from msgspec import Raw
 
+from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     Change,
@@ -135,6 +136,7 @@ def _assert_rightly_dropped(messages: list[Message], dropped: set[int], index: i
     assert owed <= len(others) or any(other.content == result.content for other in others)
 
 
+@fewer_examples
 @given(broken_conversations)
 def test_answers_are_kept(messages: list[Message]) -> None:
     said = "".join(

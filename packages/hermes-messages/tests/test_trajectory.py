@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     AudioPart,
@@ -189,6 +190,7 @@ def test_media_become_lines_of_text() -> None:
 # Round trips
 
 
+@fewer_examples
 @given(conversations(plain=True), st.booleans())
 def test_plain_conversations_survive(messages: list[Message], with_tools: bool) -> None:
     rows = to_trajectory(messages, [TOOL] if with_tools else [])
@@ -201,6 +203,7 @@ def test_plain_conversations_survive(messages: list[Message], with_tools: bool) 
     assert to_trajectory(back, [TOOL] if with_tools else []) == rows
 
 
+@fewer_examples
 @given(st.lists(any_messages, max_size=5))
 def test_rows_of_any_messages_settle_at_once(messages: list[Message]) -> None:
     rows = to_trajectory(messages)
@@ -223,6 +226,7 @@ def test_text_that_holds_the_tags_survives(text: str, reasoning: str) -> None:
     ]
 
 
+@fewer_examples
 @given(json_objects, texts)
 def test_arguments_and_results_that_hold_the_tags_survive(arguments: dict[str, object], text: str) -> None:
     call = ToolCall("a", "f", msgspec.json.encode({**arguments, text: text}).decode())
@@ -352,6 +356,7 @@ def shape(value: object) -> object:
     return type(value).__name__
 
 
+@fewer_examples
 @given(st.lists(any_messages, min_size=1, max_size=4), st.booleans())
 def test_every_row_has_the_same_columns_and_types(messages: list[Message], with_tools: bool) -> None:
     row = to_openai_row(messages, [TOOL] if with_tools else [])
@@ -374,6 +379,7 @@ def test_every_row_has_the_same_columns_and_types(messages: list[Message], with_
     assert isinstance(json.loads(row["tools"]), list)
 
 
+@fewer_examples
 @given(conversations(plain=True))
 def test_openai_rows_survive(messages: list[Message]) -> None:
     row = to_openai_row(messages, [TOOL])

@@ -49,10 +49,11 @@ class ConversationResult(TypedDict):
     """What `run_conversation` returns.
 
     `messages` is a new list of plain OpenAI-shape dicts: the whole conversation; `transcript` is the same
-    as typed messages, with each tool result's status. `final_response` is the
-    text of the last response, or None. `completed`: the model gave its final answer. `partial`: what there
-    is, is not the whole answer. `error_kind` is the provider's when a provider failed. Figures that no host gave are None. `saved` tells whether the conversation
-    is durable in the store. `tools` are the tool definitions that the model saw, in OpenAI shape.
+    as typed messages, with each tool result's status. `final_response` is the text of the last response, or
+    None. `completed`: the model gave its final answer. `partial`: what there is, is not the whole answer.
+    `error_kind` is the provider's when a provider failed. Figures that no host gave are None. `saved` tells
+    whether the conversation is durable in the store. `tools` are the tool definitions that the model saw, in
+    OpenAI shape.
     """
 
     final_response: str | None
