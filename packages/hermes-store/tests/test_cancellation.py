@@ -14,8 +14,10 @@ from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
 from hermes_store.backend import Operation, Statement
+from hermes_store.connection import hand_over
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
+from hermes_store.units import Unit, deliver
 from hermes_store.waiting import settle
 
 ROUND = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
@@ -229,6 +231,30 @@ def test_a_loop_closed_before_its_answer_comes_does_not_stop_the_thread(
     asyncio.run(look())
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_an_answer_and_a_cancellation_that_meet() -> None:
+    """The answer reaches the loop after the cancellation and before the task that is cancelled."""
+    complaints: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        unit: Unit[object] = Unit(lambda: insert("x"), loop.create_future(), writes=True)
+        assert unit.future is not None
+        unit.future.cancel()
+        deliver([unit])
+        await asyncio.sleep(0)
+        assert unit.is_delivered
+
+    asyncio.run(main())
+    assert complaints == []
+
+
+def test_a_loop_that_is_closed_is_left_alone() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    hand_over(loop, lambda: None)
 
 
 def test_loop_shutdown_in_the_middle_leaves_a_whole_database(tmp_path: Path) -> None:

@@ -276,6 +276,9 @@ def test_deleting_what_the_index_never_took_in_leaves_it_whole(tmp_path: Path) -
         connection.create_function("hermes_index_text", 1, lambda text: text, deterministic=True)
         connection.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
         assert connection.execute("SELECT count(*) FROM unindexed").fetchall() == [(0,)]
+        # The index's own count of its rows, by which it ranks: the first number of this record.
+        [(totals,)] = connection.execute("SELECT block FROM message_index_data WHERE id = 1")
+        assert totals[0] == 1
         connection.close()
 
     asyncio.run(main())

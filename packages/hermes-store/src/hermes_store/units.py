@@ -21,7 +21,7 @@ from hermes_store.migrations import MARK_INDEX_STALE
 from hermes_store.operations.search import take_in
 from hermes_store.sqlite_errors import is_busy, primary_code
 
-__all__ = ["Unit", "UnitQueue"]
+__all__ = ["Unit", "UnitQueue", "deliver"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class UnitQueue:
                 self._write(connection, group)
             else:
                 self._read(connection, unit)
-            _deliver_all(group)
+            deliver(group)
             if unit.writes:
                 self._writes_since_taken_in += len(group)
         if connection is not None and self.indexing and self._writes_since_taken_in >= WRITES_BEFORE_INDEXING:
@@ -223,7 +223,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         _log.warning("a rollback failed; the next transaction starts from what was committed", exc_info=True)
 
 
-def _deliver_all(group: list[Unit[Any]]) -> None:
+def deliver(group: list[Unit[Any]]) -> None:
     """Set the futures of the group, in one wake-up of their loop."""
 
     def set_outcomes() -> None:
