@@ -45,7 +45,8 @@ def quick(command: str, rows: Path) -> tuple[str, ...]:
 
 def few_rows(directory: Path, count: int) -> Path:
     rows = directory / "few.jsonl"
-    rows.write_text("".join(f'{{"prompt": "Run the command: echo {number}"}}\n' for number in range(count)))
+    prompts = [f'Run the shell command "echo {number}"' for number in range(count)]
+    rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
     return rows
 
 

@@ -137,9 +137,9 @@ def test_a_text_only_answer_is_one_call_no_round_and_finalized(model: str, tmp_p
 
 
 LOCAL_PROMPTS = (
-    "Run the command: echo hello",
-    "Run the command: pwd",
-    "Run the command: ls",
+    'Run the shell command "echo hello world"',
+    'Run the shell command "expr 6 + 7"',
+    'Run the shell command "seq 1 100 | wc -l"',
 )
 
 
@@ -185,9 +185,7 @@ def test_an_exhausted_budget_gets_one_summary_call_without_tools(tmp_path: Path)
 
 @pytest.mark.local_model
 def test_an_exhausted_budget_with_the_local_model(tmp_path: Path) -> None:
-    seen = asyncio.run(
-        experiment(local_model(), tmp_path, "Run the command: echo hello", ["terminal"], max_iterations=1)
-    )
+    seen = asyncio.run(experiment(local_model(), tmp_path, LOCAL_PROMPTS[0], ["terminal"], max_iterations=1))
     assert_budget_exit(seen)
 
 

@@ -15,7 +15,14 @@ from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
 from hermes_messages import ConfigurationError
-from hermes_messages.protocols import ExecutorOptions, Provider, ProviderOptions, SessionStore, ToolExecutor
+from hermes_messages.protocols import (
+    ExecutorOptions,
+    Provider,
+    ProviderOptions,
+    SessionStore,
+    SupportsSecrets,
+    ToolExecutor,
+)
 
 __all__ = ["Wiring"]
 
@@ -138,14 +145,14 @@ class Wiring:
         self._model = options.model or self._provider.default_model
         if self._model is None:
             raise ConfigurationError(f"provider {self._provider.name!r} has no default model; give model=")
-        self._executor = self._make_executor()
+        self._executor = self._make_executor(self._provider)
         if isinstance(options.session_db, str):
             self._store = make_store(options.session_db)
             self._own("the session store", self._store.close)
         else:
             self._store = options.session_db
 
-    def _make_executor(self) -> ToolExecutor:
+    def _make_executor(self, provider: Provider) -> ToolExecutor:
         options = self._options
         if options.tools is not None and not isinstance(options.tools, tuple):
             return options.tools
@@ -158,6 +165,7 @@ class Wiring:
                 disabled_toolsets=options.disabled_toolsets,
                 own_tools=options.tools or (),
                 settings=options.tool_settings,
+                secrets=provider.secret_values() if isinstance(provider, SupportsSecrets) else (),
             ),
         )
         self._own("the tool executor", executor.close)

@@ -121,6 +121,10 @@ class HttpProvider:
         """What the options say; the network is not asked."""
         return self._route.info
 
+    def secret_values(self) -> tuple[str, ...]:
+        """The key and the header values: what must never be shown."""
+        return self._route.secrets()
+
     async def open(self) -> None:
         """Make the client. Sends nothing. Raises `ConfigurationError` for a proxy that can not be used."""
         await self._transport.open()

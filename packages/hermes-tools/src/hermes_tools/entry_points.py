@@ -23,7 +23,7 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
 
     settings = ExecutorSettings.from_mapping(options.settings)
     loaded = load_toolsets(toolsets, options.disabled_toolsets)
-    return Executor(loaded, options.own_tools, settings=settings)
+    return Executor(loaded, options.own_tools, settings=settings, secrets=options.secrets)
 
 
 if TYPE_CHECKING:

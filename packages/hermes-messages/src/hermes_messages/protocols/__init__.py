@@ -12,6 +12,7 @@ from hermes_messages.protocols.provider import (
     Provider,
     ProviderFactory,
     ProviderOptions,
+    SupportsSecrets,
 )
 from hermes_messages.protocols.store import (
     LeaseToken,
@@ -81,6 +82,7 @@ __all__ = [
     "SupportsAvailability",
     "SupportsLeases",
     "SupportsSearch",
+    "SupportsSecrets",
     "Tool",
     "ToolCallContext",
     "ToolCompleteCallback",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ from hermes_messages.argument_text import JsonValue
 from hermes_messages.exchange import ChatRequest, ModelInfo, StreamEvent
 from hermes_messages.parts import Origin
 
-__all__ = ["Provider", "ProviderFactory", "ProviderOptions"]
+__all__ = ["Provider", "ProviderFactory", "ProviderOptions", "SupportsSecrets"]
 
 
 class Provider(Protocol):
@@ -51,6 +51,15 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Release everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SupportsSecrets(Protocol):
+    """A provider that says which credentials it holds, so that they can be masked in what tools return."""
+
+    def secret_values(self) -> tuple[str, ...]:
+        """Keys, secret header values and the like. Never logged, never stored."""
         ...
 
 

@@ -227,13 +227,19 @@ class ToolsetFactory(Protocol):
 class ExecutorOptions(Struct, frozen=True, kw_only=True):
     """How an executor is to be built. `own_tools` are objects of the `Tool` Protocol.
 
-    `settings` are the executor's own options by name; an unknown one raises `ConfigurationError`.
+    `secrets` are credentials given to the library: an executor masks them in what tools return, and they are
+    left out of the repr. `settings` are the executor's own options by name; an unknown one raises
+    `ConfigurationError`.
     """
 
     cwd: str
     disabled_toolsets: tuple[str, ...] = ()
     own_tools: tuple[Tool, ...] = ()
     settings: Mapping[str, JsonValue] = {}
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ExecutorOptions(cwd={self.cwd!r}, disabled_toolsets={self.disabled_toolsets!r})"
 
 
 class ExecutorFactory(Protocol):
