@@ -97,20 +97,42 @@ def test_tool_is_called_and_its_result_becomes_a_text() -> None:
             tools = [TERMINAL, WEATHER, NO_PARAMETERS]
             messages: list[dict[str, Any]] = [
                 {"role": "system", "content": "You are a helpful assistant."},
-                {"role": "user", "content": 'Run the shell command "echo hello world"'},
+                {"role": "user", "content": 'Run the shell command "expr 6 + 7"'},
             ]
             choice = await ask(server, messages, tools=tools)
             assert choice["finish_reason"] == "tool_calls"
             (call,) = choice["message"]["tool_calls"]
             assert call["function"]["name"] == "terminal"
-            assert json.loads(call["function"]["arguments"]) == {"command": "echo hello world"}
+            assert json.loads(call["function"]["arguments"]) == {"command": "expr 6 + 7"}
             messages += [
                 {"role": "assistant", "content": None, "tool_calls": [call]},
-                {"role": "tool", "tool_call_id": call["id"], "content": "hello world\n"},
+                {"role": "tool", "tool_call_id": call["id"], "content": "13\n"},
             ]
             choice = await ask(server, messages, tools=tools)
             assert choice["finish_reason"] == "stop"
-            assert "hello world" in choice["message"]["content"]
+            assert "13" in choice["message"]["content"]
+
+    asyncio.run(main())
+
+
+def test_second_step_of_a_request_follows_the_first_result() -> None:
+    async def main() -> None:
+        async with LocalServer(fast()) as server:
+            call = {"name": "get_weather", "arguments": '{"city": "Oslo", "unit": "celsius"}'}
+            request = 'Get the weather of the city "Oslo" in "celsius", then run the shell command "ls docs"'
+            messages: list[dict[str, Any]] = [
+                {"role": "user", "content": request},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "a", "type": "function", "function": call}],
+                },
+                {"role": "tool", "tool_call_id": "a", "content": "rain"},
+            ]
+            choice = await ask(server, messages, tools=[TERMINAL, WEATHER])
+            (call,) = (call["function"] for call in choice["message"]["tool_calls"])
+            assert call["name"] == "terminal"
+            assert json.loads(call["arguments"]) == {"command": "ls docs"}
 
     asyncio.run(main())
 
