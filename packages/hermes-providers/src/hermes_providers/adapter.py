@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ from hermes_providers.incoming import Incoming
 from hermes_providers.profiles import AuthHeader
 from hermes_providers.timeouts import StreamClock, Timeouts
 from hermes_providers.transport import Reply, Transport
-from hermes_providers.wire.base import ErrorReader, RequestBuilder, ResponseReader
+from hermes_providers.wire.base import ErrorReader, WireFormat
 
 if TYPE_CHECKING:
     from hermes_messages.protocols import Provider
@@ -41,14 +41,6 @@ _log = logging.getLogger(__name__)
 
 _MAX_ERROR_BYTES = 64 * 1024
 _ERROR_BODY_S = 5.0
-
-
-class WireFormat(Struct, frozen=True):
-    """The two halves of a wire: `builder` is kept, a reader is made for each response."""
-
-    name: str
-    builder: RequestBuilder
-    make_reader: Callable[[ErrorReader], ResponseReader]
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from msgspec import Raw
 
-from hermes_providers.adapter import HttpProvider, Route, WireFormat
+from hermes_providers.adapter import HttpProvider, Route
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.transport import HttpOptions, HttpxTransport, Transport
-from hermes_providers.wire.openai_chat_messages import WIRE
-from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
-from hermes_providers.wire.openai_chat_stream import ChatStreamReader
+from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.formats import make_wire
 
 __all__ = ["chat_provider"]
 
@@ -28,12 +25,13 @@ def chat_provider(
 
     Raises `ConfigurationError` when `extra_body` is no JSON object or sets what only the adapter may set.
     """
-    builder = ChatRequestBuilder(
+    settings = WireSettings(
         base_url=route.base_url,
         provider=route.provider,
         host=route.host,
         quirks=quirks,
         extra_body=extra_body,
     )
-    wire = WireFormat(WIRE, builder, partial(ChatStreamReader, quirks))
-    return HttpProvider(route, wire, transport or HttpxTransport(route.timeouts, http))
+    return HttpProvider(
+        route, make_wire("openai_chat", settings), transport or HttpxTransport(route.timeouts, http)
+    )

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
+
+from msgspec import Raw, Struct
 
 from hermes_messages import ChatRequest, ProviderError
 from hermes_messages.deltas import Delta
+from hermes_providers.refusals import Refusals
 from hermes_providers.streaming.sse import ServerSentEvent
 
-__all__ = ["ErrorReader", "RequestBuilder", "ResponseReader"]
+__all__ = [
+    "CountRequest",
+    "ErrorReader",
+    "RequestBuilder",
+    "ResponseReader",
+    "TokenCounter",
+    "WireFormat",
+    "WireSettings",
+]
 
 ErrorReader = Callable[[bytes | str], ProviderError]
 """Makes the typed error of an error payload that came inside a successful HTTP answer."""
@@ -51,3 +62,51 @@ class ResponseReader(Protocol):
     def close(self) -> list[Delta]:
         """What could only be said at the end."""
         ...
+
+
+class CountRequest(Struct, frozen=True):
+    """A POST that asks a host about the tokens of a request."""
+
+    url: str
+    body: bytes
+
+
+class TokenCounter(Protocol):
+    """How a host is asked how many tokens a request has: one question, or one after the other."""
+
+    def first(self, request: ChatRequest) -> CountRequest:
+        """The first question. Raises `ProviderError` (format) as `RequestBuilder.build` does."""
+        ...
+
+    def read(self, answer: bytes) -> CountRequest | int | None:
+        """What an answer says: the number, the next question, or None when it says nothing usable."""
+        ...
+
+
+class WireSettings(Struct, frozen=True, kw_only=True):
+    """What a wire is made from: where requests go, who the host is, and what it wants to be different.
+
+    `quirks` is of the wire's own type, None for its defaults. `extra_body` is a JSON object that is merged
+    into every body. `refusals` tells which parameters a model refused; the adapter has taken those of
+    `ChatRequest` out already, so a wire looks there only for parameters that it adds by itself.
+    """
+
+    base_url: str
+    provider: str
+    host: str
+    quirks: Struct | None = None
+    extra_body: Raw | None = None
+    refusals: Refusals = Refusals()
+
+
+class WireFormat(Struct, frozen=True):
+    """The two halves of a wire: `builder` is kept, a reader is made for each response.
+
+    `headers` go with every request of this wire; those of the user win. `counter` is for hosts that count.
+    """
+
+    name: str
+    builder: RequestBuilder
+    make_reader: Callable[[ErrorReader], ResponseReader]
+    headers: Mapping[str, str] = {}
+    counter: TokenCounter | None = None
