@@ -123,7 +123,9 @@ def check_block(block: Block, root: Path) -> None:
                 json.loads(line)
         case "toml":
             tomllib.loads(block.text)
-        case language if language not in SHELL | LEFT_ALONE:
+        case language if language in LEFT_ALONE:
+            pass
+        case language if language not in SHELL:
             raise BlockError(f"{block.place}: unknown language {language!r} (use `text` if it is none)")
         case _ if "covered-by" in block.attributes:
             check_covering_test(block, root)

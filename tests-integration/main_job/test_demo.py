@@ -45,7 +45,7 @@ def quick(command: str, rows: Path) -> tuple[str, ...]:
 
 def few_rows(directory: Path, count: int) -> Path:
     rows = directory / "few.jsonl"
-    prompts = [f'Run the shell command "echo {number}"' for number in range(count)]
+    prompts = [f'Run the shell command "expr {number} + 1"' for number in range(count)]
     rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
     return rows
 
@@ -72,6 +72,8 @@ def test_the_demo_leaves_trajectories_statistics_and_searchable_sessions(tmp_pat
     assert again.returncode == 0
     assert "every row is finished" in again.stderr
     assert (tmp_path / "data/demo/trajectories.jsonl").read_bytes() == before
+    shown = run_batch(tmp_path, "stats", "--run-name", "demo")
+    assert shown.stdout == again.stdout
 
 
 async def the_sessions_can_be_searched(state_db: Path, word: str, sessions: int) -> None:
@@ -139,15 +141,14 @@ def test_a_model_server_that_dies_is_replaced_and_finished_rows_are_kept(tmp_pat
 def test_the_familiar_command_line_runs_against_any_host(tmp_path: Path) -> None:
     program = """
 import asyncio, subprocess, sys
-from hermes_messages.protocols import ProviderOptions
 from hermes_providers.local import LocalServer, LocalServerOptions
 from hermes_providers.local.weights import find_default_weights
 
 async def main():
-    async with LocalServer(LocalServerOptions(model_path=find_default_weights())) as server:
+    async with LocalServer(LocalServerOptions(model=find_default_weights())) as server:
         command = [sys.executable, "-m", "batch_runner", "--dataset_file=few.jsonl", "--batch_size=2",
             "--run_name=demo", "--distribution=terminal_only", "--num_workers=1", "--max_turns=5",
-            "--keep_without_reasoning", f"--base_url={server.base_url}", f"--model={server.options.alias}"]
+            "--keep_without_reasoning", f"--base_url={server.base_url}", f"--model={server.model}"]
         process = await asyncio.create_subprocess_exec(*command)
         sys.exit(await process.wait())
 

@@ -137,7 +137,7 @@ def test_a_text_only_answer_is_one_call_no_round_and_finalized(model: str, tmp_p
 
 
 LOCAL_PROMPTS = (
-    'Run the shell command "echo hello world"',
+    'Run the shell command "uname -s"',
     'Run the shell command "expr 6 + 7"',
     'Run the shell command "seq 1 100 | wc -l"',
 )
