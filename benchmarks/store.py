@@ -11,7 +11,8 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiosqlite
@@ -79,16 +80,17 @@ class Bare:
         self.number = 0
 
     @classmethod
-    async def open(cls, path: Path) -> Bare:
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[Bare]:
         """With the store's own pragmas."""
-        connection = await aiosqlite.connect(path)
-        await connection.execute("PRAGMA journal_mode = WAL")
-        await connection.execute("PRAGMA synchronous = NORMAL")
-        await connection.execute(
-            "CREATE TABLE messages (seq INTEGER PRIMARY KEY, session TEXT, uid TEXT, body TEXT, at REAL)"
-        )
-        await connection.commit()
-        return cls(connection)
+        async with aiosqlite.connect(path) as connection:
+            await connection.execute("PRAGMA journal_mode = WAL")
+            await connection.execute("PRAGMA synchronous = NORMAL")
+            await connection.execute(
+                "CREATE TABLE messages (seq INTEGER PRIMARY KEY, session TEXT, uid TEXT, body TEXT, at REAL)"
+            )
+            await connection.commit()
+            yield cls(connection)
 
     async def insert(self, messages: Sequence[Message]) -> None:
         """One commit for each message."""
@@ -109,8 +111,8 @@ class Bare:
 
 async def appending(folder: Path) -> None:
     messages = conversation(APPENDS)
-    bare = await Bare.open(folder / "bare.db")
     async with (
+        Bare.open(folder / "bare.db") as bare,
         SessionDB(folder / "ours.db") as db,
         SessionDB(folder / "plain.db", search_index=False) as plain,
     ):
@@ -136,19 +138,16 @@ async def appending(folder: Path) -> None:
         show("single append, search_index=False", ours, floor, APPENDS, "bare insert+commit", bar=1.5)
         grouped, single = await compare(together, lambda: one_by_one(db))
         print(f"64 appenders: {single / grouped:.1f} times the throughput of one commit per row (at least 5)")
-    await bare.connection.close()
 
 
 async def reading(folder: Path) -> None:
     messages = conversation(READ_MESSAGES)
-    bare = await Bare.open(folder / "bare-read.db")
-    await bare.insert(messages)
-    async with SessionDB(folder / "ours-read.db") as db:
+    async with Bare.open(folder / "bare-read.db") as bare, SessionDB(folder / "ours-read.db") as db:
+        await bare.insert(messages)
         await db.create_session("s")
         await db.append_messages_batch("s", [NewMessage(str(n), item) for n, item in enumerate(messages)])
         ours, floor = await compare(lambda: db.get_messages("s"), bare.read)
         show(f"get_messages of {READ_MESSAGES}", ours, floor, 1, "SELECT and decode", bar=2.0)
-    await bare.connection.close()
     text = sum(len(encode_message(message)) for message in messages)
     size = (folder / "ours-read.db").stat().st_size
     print(f"size on disk: {size / text:.2f} of the JSON text (at most 2.00)")
@@ -167,13 +166,12 @@ async def searching(folder: Path) -> None:
             for query in (" ".join(chance.sample(WORDS, chance.randint(1, 2))) for _ in range(60))
         ]
         print(f"search over {SEARCH_MESSAGES}: median {statistics.median(times) * 1e3:.1f} ms (at most 50)")
-        like = await aiosqlite.connect(folder / "search.db")
         sql = "SELECT seq FROM messages WHERE text LIKE '%absent!%'"
-        ours, floor = await compare(
-            lambda: db.search_messages("!absent!"), lambda: like.execute_fetchall(sql)
-        )
+        async with aiosqlite.connect(folder / "search.db") as like:
+            ours, floor = await compare(
+                lambda: db.search_messages("!absent!"), lambda: like.execute_fetchall(sql)
+            )
         show("search that scans", ours, floor, 1, "bare LIKE scan", bar=1.5)
-        await like.close()
 
 
 def show(what: str, ours: float, floor: float, count: int, against: str, bar: float) -> None:

@@ -129,6 +129,19 @@ def test_a_second_append_of_a_uid_adds_nothing(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_messages_appended_without_a_uid_are_all_different(tmp_path: Path) -> None:
+    async def main() -> None:
+        for _ in range(2):
+            async with SessionDB(tmp_path / "s.db") as one, SessionDB(tmp_path / "s.db") as two:
+                await one.create_session("s")
+                for db in (one, two, one, two):
+                    await db.append_message("s", UserMessage("the same"))
+        async with SessionDB(tmp_path / "s.db") as db:
+            assert len(await db.get_messages("s")) == 8
+
+    asyncio.run(main())
+
+
 def test_results_stand_in_call_order_whatever_order_they_came_in(tmp_path: Path) -> None:
     async def main() -> None:
         async with SessionDB(tmp_path / "s.db") as db:

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -78,6 +79,9 @@ class SessionDB:
         if not busy_timeout_s >= 0:
             raise ConfigurationError(f"busy_timeout_s={busy_timeout_s!r} must be a number of seconds from 0")
         options = SqliteOptions(synchronous=synchronous, journal=journal, search_index=search_index)
+        self._uid_process = 0
+        self._uid_start = ""
+        self._uid_numbers = count()
         self._backend = SqliteBackend(self.path, options, busy_timeout_s=busy_timeout_s)
 
     def __repr__(self) -> str:
@@ -86,7 +90,11 @@ class SessionDB:
     async def __aenter__(self) -> Self:
         """Open the database now, so that a bad one is found here. Raises `StoreError`."""
         self._backend.reopen()
-        await self._backend.read(_nothing)
+        try:
+            await self._backend.read(_nothing)
+        except BaseException:  # nobody will call __aexit__
+            await self._backend.close()
+            raise
         return self
 
     async def __aexit__(
@@ -211,7 +219,7 @@ class SessionDB:
         self, session_id: str, message: Message, *, uid: str | None = None, lease: LeaseToken | None = None
     ) -> int:
         """Store one message; its sequence number. A known `uid` adds nothing."""
-        new = NewMessage(uid if uid is not None else uuid.uuid4().hex, message)
+        new = NewMessage(uid if uid is not None else self._next_uid(), message)
         [seq] = await self.append_messages_batch(session_id, [new], lease=lease)
         return seq
 
@@ -255,6 +263,12 @@ class SessionDB:
         """Give every call without a result one of status `unknown`; how many. For a session that died inside
         a round: nothing runs again, and the next time there is nothing to close."""
         return await self._backend.write(partial(messages.close_open_rounds, session_id, lease))
+
+    def _next_uid(self) -> str:
+        """An identity that no other process, and no other object here, gives."""
+        if self._uid_process != os.getpid():
+            self._uid_process, self._uid_start, self._uid_numbers = os.getpid(), uuid.uuid4().hex, count()
+        return f"{self._uid_start}-{next(self._uid_numbers)}"
 
     # Search
 
