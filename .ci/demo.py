@@ -51,7 +51,10 @@ def main() -> None:
         if complaint:
             sys.exit(f"demo: the local model cannot be installed here ({complaint}); {OTHER_MODEL}")
         if new:
-            print("demo: no API key is set, so a small local model is used: about 140 MB to download, once")
+            print(
+                "demo: no API key is set, so a small local model is used: about 140 MB to download, once",
+                flush=True,
+            )
     try:
         sync(env, *groups)
     except SetupError as error:
