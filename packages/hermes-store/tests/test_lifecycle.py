@@ -100,6 +100,38 @@ def test_calls_that_meet_a_close_end(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_close_that_meets_an_opening_that_fails_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        for turns in range(4):
+            db = SessionDB(tmp_path / "absent" / "s.db")
+            call = asyncio.create_task(db.create_session("s"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            async with asyncio.timeout(10):
+                await db.close()
+                with pytest.raises(StoreError):
+                    await call
+
+    asyncio.run(main())
+
+
+def test_a_close_cancelled_during_the_opening_still_closes(tmp_path: Path) -> None:
+    async def main() -> None:
+        db = SessionDB(tmp_path / "s.db")
+        call = asyncio.create_task(db.create_session("s"))
+        await asyncio.sleep(0)
+        close = asyncio.create_task(db.close())
+        await asyncio.sleep(0)
+        close.cancel()
+        await asyncio.gather(call, close, return_exceptions=True)
+        assert close.cancelled()
+
+    asyncio.run(main())
+    for thread in store_threads(tmp_path):
+        thread.join(5)
+    assert store_threads(tmp_path) == []
+
+
 def test_a_second_event_loop_starts_afresh(tmp_path: Path) -> None:
     db = SessionDB(tmp_path / "s.db")
 

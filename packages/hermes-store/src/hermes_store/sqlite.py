@@ -50,12 +50,19 @@ class _Link:
             return raw
 
         self.connection = ThreadConnection(connector, path)
-        self.retired = False
+        self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def retired(self) -> bool:
+        """Whether nothing more is accepted."""
+        return self._closing is not None
 
     def retire(self) -> asyncio.Future[None]:
-        """Close the connection after all that was submitted, and end its thread; nothing more is accepted."""
-        self.retired = True
-        return self.connection.retire()
+        """Close the connection after all that was submitted, and end its thread. Idempotent: a second request
+        would wait for a thread that has ended."""
+        if self._closing is None:
+            self._closing = self.connection.retire()
+        return self._closing
 
 
 class SqliteBackend:
@@ -96,9 +103,11 @@ class SqliteBackend:
         self._closed, self._link = True, None
         if link is None:
             return
-        if link.opening is not None and link.loop is asyncio.get_running_loop():
-            await self._wait(asyncio.gather(link.opening, return_exceptions=True))
-        await self._wait(link.retire())
+        try:
+            if link.opening is not None and link.loop is asyncio.get_running_loop():
+                await self._wait(asyncio.gather(link.opening, return_exceptions=True))
+        finally:  # also when cancelled: nothing else knows the link any more
+            await self._wait(link.retire())
 
     def reopen(self) -> None:
         """Allow calls again after `close`."""
