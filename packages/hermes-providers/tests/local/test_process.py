@@ -207,7 +207,8 @@ def test_cancellation_at_any_early_step_of_start_leaves_nothing(
 
 
 PARENT = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
 from hermes_providers.local import LocalServer, LocalServerOptions
 async def main():
     async with LocalServer(LocalServerOptions(model={model!r}), program={program!r}) as server:
