@@ -206,7 +206,8 @@ def test_file_with_the_magic_but_no_model_shows_the_log_of_llama_cpp(tmp_path: A
 
 
 PARENT = """
-import asyncio
+import asyncio, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
 from hermes_providers.local import LocalServer, LocalServerOptions
 async def main():
     async with LocalServer(LocalServerOptions(threads=1)) as server:
