@@ -5,10 +5,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hermes_batch.plan import Finished, RetryPolicy, RowKey, is_final, make_plan
-from hermes_batch.row_runner import bad_row_record
-from hermes_batch.rows import BadRow
 
-RECORD = bad_row_record(BadRow(index=0, line=1, content_hash="h", reason="x"))
+RECORD = Finished(RowKey(0, "h"), "shard-00001.jsonl", 0, 1)
 
 
 def rows(*contents: str) -> list[RowKey]:

@@ -5,7 +5,7 @@ import io
 from msgspec.structs import replace
 
 from hermes_batch.progress import BarProgress, LineProgress, progress_for
-from hermes_batch.row_runner import bad_row_record
+from hermes_batch.row_records import bad_row_record
 from hermes_batch.rows import BadRow
 
 RECORD = bad_row_record(BadRow(index=4, line=5, content_hash="h", reason="no JSON"))

@@ -8,17 +8,20 @@ from pathlib import Path
 
 import aiofiles
 import aiofiles.os
+from msgspec import Struct
 
 from hermes_batch.errors import DatasetError
 from hermes_batch.files import file_lines
-from hermes_batch.rows import Row, read_row
+from hermes_batch.plan import RowKey
+from hermes_batch.rows import BadRow, Row, read_row
 
-__all__ = ["check_dataset_file", "read_dataset"]
+__all__ = ["ScannedDataset", "read_dataset", "scan_dataset"]
 
+_IDS_NAMED = 3
 _BOM = b"\xef\xbb\xbf"
 
 
-async def check_dataset_file(path: Path) -> None:
+async def _check_file(path: Path) -> None:
     """Raise `DatasetError` unless `path` is a file that can be opened."""
     if not await aiofiles.os.path.exists(path):
         raise DatasetError(f"no dataset file at {path}")
@@ -29,6 +32,48 @@ async def check_dataset_file(path: Path) -> None:
             await file.read(1)
     except OSError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error.strerror}") from error
+
+
+class ScannedDataset(Struct, frozen=True):
+    """The rows of a dataset by place and content, and what a person should know of them before the run."""
+
+    keys: tuple[RowKey, ...]
+    bad: int
+    remarks: tuple[str, ...]
+
+
+async def scan_dataset(path: Path, *, max_samples: int | None = None) -> ScannedDataset:
+    """Read the whole dataset once. Raises `DatasetError` when it can not be read or has no usable row."""
+    await _check_file(path)
+    keys: list[RowKey] = []
+    bad = 0
+    first_problem = ""
+    ids: set[str] = set()
+    repeated: dict[str, int] = {}
+    try:
+        async with aclosing(read_dataset(path, max_samples=max_samples)) as rows:
+            async for row in rows:
+                keys.append(RowKey(row.index, row.content_hash))
+                if isinstance(row, BadRow):
+                    bad += 1
+                    first_problem = first_problem or f"line {row.line}: {row.reason}"
+                elif row.id and row.id in ids:
+                    repeated.setdefault(row.id, row.line)
+                elif row.id:
+                    ids.add(row.id)
+    except OSError as error:
+        raise DatasetError(f"the dataset file {path} can not be read: {error.strerror or error}") from error
+    if not keys:
+        raise DatasetError(f'{path} has no rows; a row looks like {{"prompt": "..."}}')
+    if bad == len(keys):
+        raise DatasetError(f"{path} has no usable row; {first_problem}")
+    remarks: list[str] = []
+    if bad:
+        remarks.append(f"{bad} of {len(keys)} rows can not be used; {first_problem}")
+    if repeated:
+        named = ", ".join(f"{row_id!r} (line {line})" for row_id, line in list(repeated.items())[:_IDS_NAMED])
+        remarks.append(f"{len(repeated)} ids stand on more than one row: {named}; records share them")
+    return ScannedDataset(tuple(keys), bad, tuple(remarks))
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:

@@ -5,44 +5,53 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+import re
+import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 import aiofiles
 import aiofiles.os
 
+from hermes_batch.supervision import finish
+
 __all__ = [
     "AppendFile",
     "FileLock",
     "ReadFile",
+    "cut_torn_tail",
+    "file_line_batches",
     "file_lines",
-    "file_size",
+    "is_directory",
     "list_names",
     "make_directory",
     "make_temporary_directory",
     "path_exists",
     "read_bytes",
+    "remove_leftovers",
     "remove_tree",
     "replace_file",
     "sync_directory",
-    "truncate_file",
 ]
 
 _CHUNK = 1 << 20
+_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 
 _fsync = aiofiles.os.wrap(os.fsync)
 _open_fd = aiofiles.os.wrap(os.open)
 _close_fd = aiofiles.os.wrap(os.close)
+_stat_fd = aiofiles.os.wrap(os.fstat)
 _read_fd = aiofiles.os.wrap(os.read)
 _read_at = aiofiles.os.wrap(os.pread)
 _write_fd = aiofiles.os.wrap(os.write)
 _truncate_fd = aiofiles.os.wrap(os.ftruncate)
-_truncate_path = aiofiles.os.wrap(os.truncate)
 _flock = aiofiles.os.wrap(fcntl.flock)
 _make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
 _remove_tree = aiofiles.os.wrap(shutil.rmtree)
@@ -55,9 +64,9 @@ async def path_exists(path: Path) -> bool:
     return await aiofiles.os.path.exists(path)
 
 
-async def file_size(path: Path) -> int:
-    """The size of a file in bytes."""
-    return (await aiofiles.os.stat(path)).st_size
+async def is_directory(path: str) -> bool:
+    """Whether there is a directory at `path`."""
+    return await aiofiles.os.path.isdir(path)
 
 
 async def list_names(directory: Path) -> list[str]:
@@ -75,12 +84,19 @@ async def make_directory(path: Path) -> None:
 
 async def make_temporary_directory(prefix: str) -> Path:
     """A new empty directory that only this user can read."""
-    return Path(await _make_temporary(prefix=prefix))
+    return Path(await finish(_make_temporary(prefix=prefix), what="making a directory"))
 
 
 async def remove_tree(path: Path) -> None:
-    """Remove `path` and all in it; what is gone already is no error."""
-    await _remove_tree(path, ignore_errors=True)
+    """Remove `path` and all in it, as far as that can be done; what is gone already is no error."""
+    await finish(_remove_tree(path, ignore_errors=True), what=f"removing {path}")
+
+
+async def remove_leftovers(directory: Path) -> None:
+    """Remove the temporary files that a killed process left in `directory` while it replaced a file."""
+    for name in await list_names(directory):
+        if _TEMPORARY_NAME.fullmatch(name):
+            await aiofiles.os.unlink(directory / name)
 
 
 async def read_bytes(path: Path) -> bytes:
@@ -89,46 +105,113 @@ async def read_bytes(path: Path) -> bytes:
         return await file.read()
 
 
-async def truncate_file(path: Path, length: int) -> None:
-    """Cut a file to `length` bytes and make that durable."""
-    await _truncate_path(path, length)
-    async with aiofiles.open(path, "rb") as file:
-        await _fsync(file.fileno())
-
-
 async def sync_directory(directory: Path) -> None:
     """Make new names in `directory` durable."""
-    fd = await _open_fd(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        await _fsync(fd)
-    finally:
-        await _close_fd(fd)
+
+    async def sync() -> None:
+        fd = await _open_fd(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            await _fsync(fd)
+        finally:
+            await _close_fd(fd)
+
+    await finish(sync(), what=f"syncing {directory}")
 
 
-async def file_lines(path: Path, start: int = 0) -> AsyncGenerator[tuple[int, bytes], None]:
-    """The lines of a file from byte `start`, each with its byte offset and without its line feed.
+async def file_line_batches(path: Path) -> AsyncGenerator[list[tuple[int, bytes]], None]:
+    """The lines of a file, each with its byte offset and without its line feed, as many at a time as one read
+    gave.
 
     Lines end at the byte `\\n` and nowhere else: JSON text may hold U+2028 and its kin. A last line without
-    a line feed is yielded too; whether it is whole is for the caller to judge. Memory: one line and a chunk.
+    a line feed comes too; whether it is whole is for the caller to judge. Memory: one line and a chunk.
     """
     async with aiofiles.open(path, "rb") as file:
-        await file.seek(start)
-        offset = start
-        rest = b""
+        offset = 0
+        pieces: list[bytes] = []  # of a line that is longer than what was read so far
         while chunk := await file.read(_CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                yield offset, line
+            head, feed, tail = chunk.partition(b"\n")
+            pieces.append(head)
+            if not feed:
+                continue
+            batch: list[tuple[int, bytes]] = []
+            *lines, rest = tail.split(b"\n")
+            for line in (b"".join(pieces), *lines):
+                batch.append((offset, line))
                 offset += len(line) + 1
-        if rest:
-            yield offset, rest
+            pieces = [rest]
+            yield batch
+        if last := b"".join(pieces):
+            yield [(offset, last)]
+
+
+async def file_lines(path: Path) -> AsyncGenerator[tuple[int, bytes], None]:
+    """The lines of `file_line_batches`, one by one."""
+    async with aclosing(file_line_batches(path)) as batches:
+        async for batch in batches:
+            for place in batch:
+                yield place
+
+
+async def cut_torn_tail(path: Path) -> bytes:
+    """Cut a last line without line feed off a file, once a copy of it is safe in `<file>.torn`.
+
+    Returns the bytes that were cut. Only the end of the file is read.
+    """
+    fd = await _open(path, os.O_RDWR)
+    try:
+        end = (await _stat_fd(fd)).st_size
+        start, tail = end, b""
+        while start and b"\n" not in tail:
+            step = min(_CHUNK, start)
+            start -= step
+            tail = await _read_at(fd, step, start) + tail
+        torn = tail.rpartition(b"\n")[2]
+        if torn:
+            async with replace_file(path.with_suffix(".torn")) as write:
+                await write(torn)
+            await finish(_truncate_durably(fd, end - len(torn)), what=f"cutting {path}")
+        return torn
+    finally:
+        await finish(_close_fd(fd), what=f"closing {path}")
+
+
+async def _truncate_durably(fd: int, length: int) -> None:
+    await _truncate_fd(fd, length)
+    await _fsync(fd)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Give file errors the name of the file: those of a descriptor have none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+async def _open(path: Path, flags: int) -> int:
+    """A descriptor; one that comes after a cancellation is closed again."""
+    opened: list[int] = []
+
+    async def open_it() -> None:
+        opened.append(await _open_fd(path, flags, 0o644))
+
+    try:
+        await finish(open_it(), what=f"opening {path}")
+    except BaseException:
+        for fd in opened:
+            await finish(_close_fd(fd), what=f"closing {path}")
+        raise
+    return opened[0]
 
 
 class replace_file:  # noqa: N801 - reads as a verb where it is used
     """Write a file whole or not at all: `async with replace_file(path) as write: await write(data)`.
 
     The data goes to a temporary file beside the target, is made durable and then renamed over it. A link is
-    followed, and the mode of an existing target is kept. On an exception the target stays as it was.
+    followed, and the mode of an existing target is kept. On an exception, a cancellation and a full disk
+    included, the target stays as it was and the temporary file is gone.
     """
 
     def __init__(self, path: Path) -> None:
@@ -139,27 +222,43 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
 
     async def __aenter__(self) -> Self:
         self._target = Path(await _real_path(self._path))
-        self._temporary = self._target.with_name(f".{self._target.name}.{os.getpid()}-{id(self):x}.tmp")
-        self._fd = await _open_fd(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._temporary = self._target.with_name(f".{self._target.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            self._fd = await _open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except asyncio.CancelledError:
+            await finish(self._discard(), what="removing a temporary file")
+            raise
         return self
 
     async def __call__(self, data: bytes) -> None:
         """Write all of `data`."""
-        await write_all(self._fd, data)
+        with _named(self._path):
+            await finish(write_all(self._fd, data), what=f"writing {self._path}")
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        leave = self._put_in_place() if kind is None else self._discard()
+        await finish(leave, what=f"replacing {self._path}")
+
+    async def _put_in_place(self) -> None:
         try:
-            if kind is None:
+            with _named(self._path):
                 await _fsync(self._fd)
-        finally:
-            await _close_fd(self._fd)
-        if kind is not None:
-            await aiofiles.os.unlink(self._temporary)
-            return
-        if await path_exists(self._target):
-            await _copy_mode(self._target, self._temporary)
-        await aiofiles.os.replace(self._temporary, self._target)
+            if await path_exists(self._target):
+                await _copy_mode(self._target, self._temporary)
+            await aiofiles.os.replace(self._temporary, self._target)
+        except BaseException:
+            await self._discard()
+            raise
+        fd, self._fd = self._fd, -1
+        await _close_fd(fd)
         await sync_directory(self._target.parent)
+
+    async def _discard(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            await _close_fd(fd)
+        with suppress(OSError):
+            await aiofiles.os.unlink(self._temporary)
 
 
 async def write_all(fd: int, data: bytes) -> None:
@@ -179,19 +278,22 @@ class AppendFile:
     @classmethod
     async def create(cls, path: Path) -> AppendFile:
         """A new file; raises `FileExistsError` rather than touching an existing one."""
-        return cls(path, await _open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644))
+        return cls(path, await _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND))
 
-    async def append(self, data: bytes, *, durable: bool) -> None:
-        """Append all of `data`; with `durable`, return only once it is on the disk."""
-        await write_all(self._fd, data)
-        if durable:
+    async def append(self, data: bytes) -> None:
+        """Append all of `data`; it is on the disk when this returns."""
+        await finish(self._append(data), what=f"writing {self.path}")
+
+    async def _append(self, data: bytes) -> None:
+        with _named(self.path):
+            await write_all(self._fd, data)
             await _fsync(self._fd)
 
     async def close(self) -> None:
         """Close it. Idempotent."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            await _close_fd(fd)
+            await finish(_close_fd(fd), what=f"closing {self.path}")
 
 
 class ReadFile:
@@ -203,15 +305,15 @@ class ReadFile:
     @classmethod
     async def open(cls, path: Path) -> ReadFile:
         """Open an existing file."""
-        return cls(await _open_fd(path, os.O_RDONLY))
+        return cls(await _open(path, os.O_RDONLY))
 
     async def read_at(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset`, fewer only at the file's end."""
-        return await _read_at(self._fd, length, offset)
+        return await finish(_read_at(self._fd, length, offset), what="reading a shard")
 
     async def close(self) -> None:
         """Close it."""
-        await _close_fd(self._fd)
+        await finish(_close_fd(self._fd), what="closing a shard")
 
 
 class FileLock:
@@ -223,23 +325,31 @@ class FileLock:
 
     async def acquire(self) -> str | None:
         """Take the lock without waiting: None, or the text of whoever holds it."""
-        fd = await _open_fd(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = await _open(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            owner = await finish(self._take(fd), what=f"locking {self._path}")
+        except BaseException:
+            await finish(_close_fd(fd), what=f"closing {self._path}")
+            raise
+        if owner is not None:
+            await finish(_close_fd(fd), what=f"closing {self._path}")
+            return owner
+        self._fd = fd
+        return None
+
+    async def _take(self, fd: int) -> str | None:
         try:
             await _flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = (await _read_fd(fd, 200)).decode(errors="replace").strip()
-            await _close_fd(fd)
-            return owner or "unknown process"
-        except BaseException:
-            await _close_fd(fd)
-            raise
-        await _truncate_fd(fd, 0)
-        await write_all(fd, f"process {os.getpid()}\n".encode())
-        self._fd = fd
+            owner: bytes = await _read_fd(fd, 200)
+            return owner.decode(errors="replace").strip() or "unknown process"
+        with suppress(OSError):  # on a full disk the lock holds all the same; only its owner has no name
+            await _truncate_fd(fd, 0)
+            await write_all(fd, f"process {os.getpid()}\n".encode())
         return None
 
     async def release(self) -> None:
         """Give the lock back. Idempotent."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            await _close_fd(fd)
+            await finish(_close_fd(fd), what=f"closing {self._path}")

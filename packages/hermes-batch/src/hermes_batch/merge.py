@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes_batch.files import replace_file
-from hermes_batch.plan import Plan
+from hermes_batch.plan import Finished, Plan
 from hermes_batch.records import Record, ToolStats, encode_record
 from hermes_batch.shards import RecordReader
 from hermes_batch.statistics import BatchStatistics, StatisticsBuilder
 
 __all__ = ["merge_run"]
+
+_PART_ROWS = 200
+_PART_BYTES = 4 << 20
 
 
 async def merge_run(
@@ -26,21 +29,39 @@ async def merge_run(
     """
     statistics = StatisticsBuilder(run_name, total)
     tools: set[str] = set()
+    rows = sorted(plan.done.items())
     async with RecordReader(shard_dir) as read:
-        for index in sorted(plan.done):
-            record = await read(plan.done[index])
-            tools.update(record.tool_stats)
-            statistics.add(record)
+        for part in _parts(rows):
+            for record in await read([place for _, place in part]):
+                tools.update(record.tool_stats)
+                statistics.add(record)
+        names = sorted(tools)
         async with replace_file(target) as write:
-            for index in sorted(plan.done):
-                record = await read(plan.done[index])
-                if record.status == "ok":
-                    await write(encode_record(_normalised(record, index, tools)))
+            for part in _parts([(index, place) for index, place in rows if place.status == "ok"]):
+                records = await read([place for _, place in part])
+                lines = [
+                    encode_record(_normalised(record, index, names))
+                    for (index, _), record in zip(part, records, strict=True)
+                ]
+                await write(b"".join(lines))
     return statistics.build(interrupted=interrupted)
 
 
-def _normalised(record: Record, index: int, tools: Collection[str]) -> Record:
-    names = sorted(tools)
+def _parts(rows: Sequence[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:
+    """The rows in parts that are small enough to be in memory and not to hold up the event loop."""
+    part: list[tuple[int, Finished]] = []
+    size = 0
+    for index, place in rows:
+        if part and (len(part) >= _PART_ROWS or size + place.length > _PART_BYTES):
+            yield part
+            part, size = [], 0
+        part.append((index, place))
+        size += place.length
+    if part:
+        yield part
+
+
+def _normalised(record: Record, index: int, names: Sequence[str]) -> Record:
     return msgspec.structs.replace(
         record,
         prompt_index=index,

@@ -6,14 +6,17 @@ removed and reordered rows do the right thing, and a prompt that stands twice in
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from hermes_batch.records import Record
+from hermes_batch.records import RecordStatus
 
 __all__ = ["Finished", "Plan", "RetryPolicy", "RowKey", "is_final", "make_plan"]
+
+
+_WORTH: dict[RecordStatus, int] = {"ok": 0, "discarded": 2, "error": 4}
 
 
 class RowKey(Struct, frozen=True):
@@ -24,12 +27,19 @@ class RowKey(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """Where a record lies: the shard's name, the byte offset of its line and the line's length in bytes."""
+    """Where a record lies (the shard's name, the byte offset of its line, the line's length in bytes) and how
+    its row ended."""
 
     key: RowKey
     shard: str
     offset: int
     length: int
+    status: RecordStatus = "ok"
+    reached_model: bool = True
+
+    def worth(self) -> int:
+        """The lower, the better a record stands for its row."""
+        return _WORTH[self.status] + (not self.reached_model)
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -46,7 +56,7 @@ class Plan(Struct, frozen=True):
     todo: tuple[int, ...]
 
 
-def is_final(record: Record, retry: RetryPolicy) -> bool:
+def is_final(record: Finished, retry: RetryPolicy) -> bool:
     """Whether a recorded row counts as finished. An error on a host that could not be reached cost
     nothing: it does not count, so a run that a dead network stopped goes on where it stood."""
     match record.status:
@@ -59,20 +69,35 @@ def is_final(record: Record, retry: RetryPolicy) -> bool:
 
 
 def make_plan(rows: Sequence[RowKey], finished: Iterable[Finished]) -> Plan:
-    """Match rows to finished records, first by place and content, then by content alone.
+    """Match rows to finished records: the best records first, and of equals first by place and content, then
+    by content alone.
 
-    `finished` is in the order of recording; of two records for one key the later one is taken.
+    `finished` is in the order of recording; of two equally good records for one key the later one is taken.
     """
-    by_key: dict[RowKey, Finished] = {entry.key: entry for entry in finished}
+    ranks: defaultdict[int, dict[RowKey, Finished]] = defaultdict(dict)
+    best: dict[RowKey, int] = {}
+    for entry in finished:
+        worth = entry.worth()
+        if worth <= best.get(entry.key, worth):
+            ranks[best.get(entry.key, worth)].pop(entry.key, None)
+            ranks[worth][entry.key] = entry
+            best[entry.key] = worth
     done: dict[int, Finished] = {}
-    for row in rows:
-        exact = by_key.pop(row, None)
-        if exact is not None:
-            done[row.index] = exact
-    moved: defaultdict[str, deque[Finished]] = defaultdict(deque)
-    for entry in by_key.values():
-        moved[entry.key.content_hash].append(entry)
-    for row in rows:
-        if row.index not in done and moved.get(row.content_hash):
-            done[row.index] = moved[row.content_hash].popleft()
+    for worth in sorted(ranks):
+        _match(rows, ranks[worth], done)
     return Plan(done, tuple(row.index for row in rows if row.index not in done))
+
+
+def _match(rows: Sequence[RowKey], records: dict[RowKey, Finished], done: dict[int, Finished]) -> None:
+    """Give the records to rows that are not done yet; each record to one row."""
+    for row in rows:
+        if row.index not in done and (exact := records.pop(row, None)) is not None:
+            done[row.index] = exact
+    moved: defaultdict[str, list[Finished]] = defaultdict(list)
+    for entry in reversed(records.values()):
+        moved[entry.key.content_hash].append(entry)
+    if not moved:
+        return
+    for row in rows:
+        if row.index not in done and (waiting := moved.get(row.content_hash)):
+            done[row.index] = waiting.pop()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Never, Protocol, TextIO
 
 from hermes_batch.records import Record
 
-__all__ = ["BarProgress", "LineProgress", "NoProgress", "Progress", "progress_for"]
+__all__ = ["BarProgress", "LineProgress", "NoProgress", "Progress", "SteadyProgress", "progress_for"]
+
+logger = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
@@ -45,6 +49,38 @@ class NoProgress:
 
     def end(self) -> None:
         """Nothing."""
+
+
+class SteadyProgress:
+    """Passes everything on until the first failure: a closed pipe must not cost a run."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown: Progress | None = shown
+
+    def begin(self, total: int, finished: int) -> None:
+        """Pass it on."""
+        self._tell(lambda shown: shown.begin(total, finished))
+
+    def row(self, record: Record) -> None:
+        """Pass it on."""
+        self._tell(lambda shown: shown.row(record))
+
+    def message(self, text: str) -> None:
+        """Pass it on."""
+        self._tell(lambda shown: shown.message(text))
+
+    def end(self) -> None:
+        """Pass it on."""
+        self._tell(lambda shown: shown.end())
+
+    def _tell(self, what: Callable[[Progress], None]) -> None:
+        if self._shown is None:
+            return
+        try:
+            what(self._shown)
+        except Exception:
+            self._shown = None
+            logger.warning("the progress can not be shown any more", exc_info=True)
 
 
 class _Tally:

@@ -12,7 +12,14 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-__all__ = ["Record", "RecordStatus", "ToolStats", "Turn", "decode_record", "encode_record"]
+__all__ = [
+    "Record",
+    "RecordStatus",
+    "ToolStats",
+    "Turn",
+    "decode_record",
+    "encode_record",
+]
 
 RecordStatus = Literal["ok", "error", "discarded"]
 
@@ -77,6 +84,6 @@ def encode_record(record: Record) -> bytes:
     return _encoder.encode(record) + b"\n"
 
 
-def decode_record(line: bytes) -> Record:
+def decode_record(line: bytes | memoryview) -> Record:
     """The inverse of `encode_record`. Raises `msgspec.DecodeError` for a line that is no record."""
     return _decoder.decode(line)

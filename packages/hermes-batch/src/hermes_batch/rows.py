@@ -14,7 +14,8 @@ __all__ = ["BadRow", "PromptRow", "Row", "read_row"]
 class PromptRow(Struct, frozen=True, kw_only=True):
     """A prompt to run. `index` counts the dataset's rows from 0, `line` its lines from 1.
 
-    `content_hash` identifies what the row asks for, whatever its place in the file.
+    `content_hash` identifies what the row asks for, whatever its place in the file. `cwd` is a directory that
+    exists, to work in. `metadata` holds the row's own and all keys that mean nothing here.
     """
 
     index: int
@@ -22,6 +23,7 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     content_hash: str
     prompt: str
     id: str = ""
+    cwd: str | None = None
     system: str | None = None
     toolsets: tuple[str, ...] | None = None
     max_iterations: int | None = None
@@ -40,19 +42,21 @@ class BadRow(Struct, frozen=True, kw_only=True):
 Row = PromptRow | BadRow
 
 
-class _Fields(Struct, frozen=True, forbid_unknown_fields=False):
+class _Fields(Struct, frozen=True):
     """The keys that are read from a row; all others are carried along in `metadata`."""
 
     prompt: str
     id: str | int | None = None
+    cwd: str | None = None
     system: str | None = None
     toolsets: tuple[str, ...] | None = None
     max_iterations: int | None = None
     metadata: dict[str, object] | None = None
 
 
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_decode_fields = msgspec.json.Decoder(_Fields)
+_KNOWN = frozenset(_Fields.__struct_fields__)
+_NOT_YET = {"image": "a container for each row"}
+
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
@@ -67,30 +71,34 @@ def read_row(line: bytes, *, index: int, line_number: int) -> Row:
         return BadRow(index=index, line=line_number, content_hash=_hash_of(line), reason=reason)
 
     try:
-        keys = _decode_object.decode(line)
-    except msgspec.ValidationError:
-        return bad('not a JSON object; a row looks like {"prompt": "..."}')
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        content: object = msgspec.json.decode(line)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         return bad(f"invalid JSON: {error}")
-    if "prompt" not in keys:
+    if not isinstance(content, dict):
+        return bad('not a JSON object; a row looks like {"prompt": "..."}')
+    if "prompt" not in content:
         return bad('no "prompt" key')
     try:
-        fields = _decode_fields.decode(line)
-        content = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return bad(str(error) if isinstance(error, msgspec.ValidationError) else f"invalid JSON: {error}")
+        fields = msgspec.convert(content, _Fields)
+    except msgspec.ValidationError as error:
+        return bad(str(error))
     if not fields.prompt.strip():
         return bad('"prompt" is empty')
     if fields.max_iterations is not None and fields.max_iterations < 1:
         return bad('"max_iterations" is less than 1')
+    for key, meaning in _NOT_YET.items():
+        if content.get(key) is not None:
+            return bad(f'"{key}" ({meaning}) is not supported yet')
+    others = {key: value for key, value in content.items() if key not in _KNOWN}
     return PromptRow(
         index=index,
         line=line_number,
         content_hash=_hash_of(_canonical.encode(content)),
         prompt=fields.prompt,
         id="" if fields.id is None else str(fields.id),
+        cwd=fields.cwd,
         system=fields.system,
         toolsets=fields.toolsets,
         max_iterations=fields.max_iterations,
-        metadata=fields.metadata or {},
+        metadata=others | (fields.metadata or {}),
     )

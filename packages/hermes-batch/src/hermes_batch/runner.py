@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from hermes_batch.agent_options import AgentOptions, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
-from hermes_batch.dataset import check_dataset_file, read_dataset
+from hermes_batch.dataset import ScannedDataset, scan_dataset
 from hermes_batch.distributions import distribution_named
-from hermes_batch.errors import DatasetError, RunAbortedError, RunExistsError, RunLockedError
-from hermes_batch.files import FileLock, make_directory, replace_file
+from hermes_batch.errors import RunAbortedError, RunExistsError, RunLockedError
+from hermes_batch.execution import Execution
+from hermes_batch.files import FileLock, make_directory, path_exists, remove_leftovers, replace_file
 from hermes_batch.merge import merge_run
-from hermes_batch.plan import Plan, RetryPolicy, RowKey, make_plan
-from hermes_batch.progress import NoProgress, Progress, progress_for
-from hermes_batch.row_runner import RowSettings, bad_row_record, run_row
-from hermes_batch.rows import BadRow, PromptRow, Row
+from hermes_batch.plan import Finished, Plan, RetryPolicy, is_final, make_plan
+from hermes_batch.progress import NoProgress, Progress, SteadyProgress, progress_for
+from hermes_batch.row_runner import RowSettings
 from hermes_batch.run_files import RunFiles
 from hermes_batch.shards import ShardWriter, mend_torn_tails, scan_recorded, shard_names
 from hermes_batch.statistics import BatchStatistics
-from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_workers
+from hermes_batch.supervision import StoppedError, supervised
+from hermes_batch.workers import FailureStreak, StopSignal, file_trouble
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
 from hermes_messages.protocols import AgentFactory
 
 __all__ = ["BatchRunner"]
 
-_CHECKPOINT_EVERY_ROWS = 100
+logger = logging.getLogger(__name__)
 
-
-class _Dataset(Struct, frozen=True):
-    """The dataset's rows by place and content; `first_problem` says what is wrong with the first bad one."""
-
-    keys: tuple[RowKey, ...]
-    bad: int
-    first_problem: str
+_CLOSE_LIMIT_S = 30.0
 
 
 class BatchRunner:
@@ -121,7 +115,7 @@ class BatchRunner:
             timeout_s=row_timeout_s,
             require_reasoning=require_reasoning,
         )
-        self._progress = progress or (progress_for() if verbose else NoProgress())
+        self._progress = SteadyProgress(progress or (progress_for() if verbose else NoProgress()))
         self._given_factory = agent_factory
         self._agent_options = AgentOptions(
             toolsets=self._settings.toolsets or tuple(self._settings.distribution),
@@ -144,6 +138,7 @@ class BatchRunner:
             reasoning_config=reasoning_config,
         )
         self._stop = StopSignal()
+        self._running = False
 
     @property
     def files(self) -> RunFiles:
@@ -151,7 +146,10 @@ class BatchRunner:
         return self._files
 
     def request_stop(self, *, now: bool = False) -> None:
-        """Stop a running `run`: running rows may end within the grace time, with `now` they are cancelled."""
+        """Stop the run: running rows may end within the grace time, with `now` they are cancelled.
+
+        Before `run`, or while it prepares, it means that no row is begun. It is forgotten when `run` ends.
+        """
         if now:
             self._stop.request_now()
         else:
@@ -162,131 +160,132 @@ class BatchRunner:
 
         Raises `DatasetError`, `RunExistsError` (results are there and `resume` is false), `RunLockedError`
         and whatever makes the agents impossible before anything is written; `RunAbortedError` after the run
-        was ended early by `failure_limit`. Finished rows are kept in every case.
+        was ended early by `failure_limit`, a dataset that changed, or files that could not be written.
+        Finished rows are kept in every case. One runner runs once at a time.
         """
-        self._stop = StopSignal()
-        await check_dataset_file(self._dataset_file)
-        dataset = await self._scan_dataset()
-        if not resume and await shard_names(self._files.shards):
-            raise RunExistsError(self._files.directory)
-        async with AsyncExitStack() as stack:
-            factory = await self._open_factory(stack)
-            await self._take_lock(stack)
-            for shard in await mend_torn_tails(self._files.shards):
-                self._progress.message(f"{shard}: the last line was cut off by a crash; its row is run again")
-            plan = make_plan(dataset.keys, await scan_recorded(self._files.shards, self._retry))
-            aborted = await self._work(plan, factory, len(dataset.keys))
-            statistics = await self._merge(dataset, interrupted=self._stop.requested)
-        if aborted is not None:
-            raise aborted
-        return statistics
+        with self._one_at_a_time():
+            dataset = await scan_dataset(self._dataset_file, max_samples=self._max_samples)
+            await self._refuse_earlier_results(resume)
+            async with AsyncExitStack() as stack:
+                # Agents may be expensive to open: whoever finds the run taken does not open any.
+                locked = await path_exists(self._files.lock)
+                if locked:
+                    await self._take_lock(stack)
+                factory = await self._open_factory(stack)
+                if not locked:
+                    await self._take_lock(stack)
+                await self._refuse_earlier_results(resume)
+                for remark in dataset.remarks:
+                    self._progress.message(remark)
+                recorded = await self._recorded()
+                done = [record for record in recorded if is_final(record, self._retry)]
+                aborted = None
+                if not self._stop.requested:
+                    aborted = await self._execute(dataset, make_plan(dataset.keys, done), factory)
+                    recorded = await self._recorded()
+                statistics = await self._merge(dataset, recorded, interrupted=self._stop.requested)
+            if aborted is not None:
+                raise aborted
+            return statistics
 
     async def merge(self) -> BatchStatistics:
-        """Write `trajectories.jsonl` and `statistics.json` anew from the shards."""
-        await check_dataset_file(self._dataset_file)
-        dataset = await self._scan_dataset()
-        async with AsyncExitStack() as stack:
-            await self._take_lock(stack)
-            await mend_torn_tails(self._files.shards)
-            return await self._merge(dataset)
+        """Write `trajectories.jsonl` and `statistics.json` anew from the shards.
 
-    async def _scan_dataset(self) -> _Dataset:
-        keys: list[RowKey] = []
-        bad = 0
-        first_problem = ""
-        async with aclosing(self._rows()) as rows:
-            async for row in rows:
-                keys.append(RowKey(row.index, row.content_hash))
-                if isinstance(row, BadRow):
-                    bad += 1
-                    first_problem = first_problem or f"line {row.line}: {row.reason}"
-        if not keys:
-            raise DatasetError(f'{self._dataset_file} has no rows; a row looks like {{"prompt": "..."}}')
-        if bad == len(keys):
-            raise DatasetError(f"{self._dataset_file} has no usable row; {first_problem}")
-        return _Dataset(tuple(keys), bad, first_problem)
+        Raises `DatasetError`, `ConfigurationError` when there is no such run, and `RunLockedError`.
+        """
+        with self._one_at_a_time():
+            dataset = await scan_dataset(self._dataset_file, max_samples=self._max_samples)
+            if not await shard_names(self._files.shards):
+                raise ConfigurationError(f"{self._files.directory} holds no run")
+            async with AsyncExitStack() as stack:
+                await self._take_lock(stack)
+                return await self._merge(dataset, await self._recorded())
 
-    def _rows(self) -> AsyncGenerator[Row, None]:
-        return read_dataset(self._dataset_file, max_samples=self._max_samples)
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        if self._running:
+            raise ConfigurationError("this runner is at work already; make another for another run")
+        self._running = True
+        try:
+            yield
+        except OSError as error:
+            raise file_trouble(error) from error
+        finally:
+            self._running = False
+            self._stop = StopSignal()
+
+    async def _refuse_earlier_results(self, resume: bool) -> None:
+        if not resume and await shard_names(self._files.shards):
+            raise RunExistsError(self._files.directory)
 
     async def _open_factory(self, stack: AsyncExitStack) -> AgentFactory:
-        if self._given_factory is not None:
-            await self._given_factory.open()
-            return self._given_factory
-        from hermes_batch.default_agent import DefaultAgentFactory
+        factory = self._given_factory
+        if factory is None:
+            from hermes_batch.default_agent import DefaultAgentFactory
 
-        factory = DefaultAgentFactory(self._agent_options)
-        stack.push_async_callback(factory.close)
-        await factory.open()
+            factory = DefaultAgentFactory(self._agent_options)
+            stack.push_async_callback(_close_factory, factory)
+        with suppress(StoppedError):
+            await supervised(factory.open(), what="opening the agents", until=self._stop.asked)
         return factory
 
     async def _take_lock(self, stack: AsyncExitStack) -> None:
-        await make_directory(self._files.directory)
-        lock = FileLock(self._files.lock)
-        owner = await lock.acquire()
+        try:
+            await make_directory(self._files.directory)
+            lock = FileLock(self._files.lock)
+            owner = await lock.acquire()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigurationError(f"{self._files.directory} can not be written: {reason}") from error
         if owner is not None:
             raise RunLockedError(self._files.directory, owner)
         stack.push_async_callback(lock.release)
+        await remove_leftovers(self._files.directory)
 
-    async def _work(self, plan: Plan, factory: AgentFactory, total: int) -> RunAbortedError | None:
+    async def _recorded(self) -> tuple[Finished, ...]:
+        """The records on the disk, torn tails mended first."""
+        for shard in await mend_torn_tails(self._files.shards):
+            self._progress.message(f"{shard}: the last line was cut off by a crash; its row is run again")
+        recorded = await scan_recorded(self._files.shards)
+        if recorded.damaged:
+            self._progress.message(
+                f"{recorded.damaged} lines in {self._files.shards} are no records; their rows are run again"
+            )
+        return recorded.records
+
+    async def _execute(
+        self, dataset: ScannedDataset, plan: Plan, factory: AgentFactory
+    ) -> RunAbortedError | None:
         """Run the rows that are left. Returns the error that ended the run early, if one did."""
-        writer = ShardWriter(self._files.shards, rows_per_shard=self._batch_size)
-        streak = FailureStreak(self._failure_limit)
-        finished = len(plan.done)
-        aborted: RunAbortedError | None = None
+        execution = Execution(
+            dataset_file=self._dataset_file,
+            keys=dataset.keys,
+            plan=plan,
+            factory=factory,
+            settings=self._settings,
+            writer=ShardWriter(self._files.shards, rows_per_shard=self._batch_size),
+            streak=FailureStreak(self._failure_limit),
+            stop=self._stop,
+            progress=self._progress,
+            checkpoint=lambda finished: self._checkpoint(len(dataset.keys), finished),
+        )
+        return await execution.run(num_workers=self._num_workers, grace_s=self._grace_s)
 
-        async def handle(row: Row) -> None:
-            nonlocal finished, aborted
-            match row:
-                case BadRow():
-                    record = bad_row_record(row)
-                case PromptRow():
-                    record = await run_row(row, factory, self._settings)
-            await writer.append(record)
-            finished += 1
-            self._progress.row(record)
-            if finished % _CHECKPOINT_EVERY_ROWS == 0:
-                await self._checkpoint(total, finished)
-            aborted = aborted or streak.note(record)
-            if aborted is not None:
-                self._stop.request()
-
-        self._progress.begin(total, finished)
-        if not plan.todo:
-            self._progress.message("every row is finished; for a new run choose another --run-name")
-        try:
-            async with asyncio.TaskGroup() as group, aclosing(self._rows()) as rows:
-                group.create_task(writer.run())
-                try:
-                    await run_workers(
-                        rows,
-                        frozenset(plan.todo),
-                        handle,
-                        num_workers=self._num_workers,
-                        stop=self._stop,
-                        grace_s=self._grace_s,
-                    )
-                finally:
-                    writer.close()
-        except BaseExceptionGroup as group_error:
-            raise first_cause(group_error) from group_error
-        finally:
-            self._progress.end()
-        return aborted
-
-    async def _merge(self, dataset: _Dataset, *, interrupted: bool = False) -> BatchStatistics:
-        recorded = make_plan(dataset.keys, await scan_recorded(self._files.shards, None))
+    async def _merge(
+        self, dataset: ScannedDataset, recorded: Sequence[Finished], *, interrupted: bool = False
+    ) -> BatchStatistics:
+        plan = make_plan(dataset.keys, recorded)
         statistics = await merge_run(
             shard_dir=self._files.shards,
             target=self._files.trajectories,
-            plan=recorded,
+            plan=plan,
             run_name=self._run_name,
             total=len(dataset.keys),
             interrupted=interrupted,
         )
         async with replace_file(self._files.statistics) as write:
             await write(msgspec.json.format(msgspec.json.encode(statistics)) + b"\n")
-        await self._checkpoint(len(dataset.keys), len(recorded.done))
+        await self._checkpoint(len(dataset.keys), len(plan.done))
         return statistics
 
     async def _checkpoint(self, total: int, finished: int) -> None:
@@ -301,3 +300,11 @@ class BatchRunner:
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
         )
+
+
+async def _close_factory(factory: AgentFactory) -> None:
+    """Close our own agents' shared parts. The run's results are on the disk, however that goes."""
+    try:
+        await supervised(factory.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
+    except Exception:
+        logger.exception("the agents could not be closed")

@@ -9,30 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Self
 
 import msgspec
+from msgspec import Struct
 
 from hermes_batch.files import (
     AppendFile,
     ReadFile,
-    file_lines,
-    file_size,
+    cut_torn_tail,
+    file_line_batches,
     list_names,
     make_directory,
-    replace_file,
     sync_directory,
-    truncate_file,
 )
-from hermes_batch.plan import Finished, RetryPolicy, RowKey, is_final
+from hermes_batch.plan import Finished, RowKey
 from hermes_batch.records import Record, decode_record, encode_record
+from hermes_batch.supervision import finish
 
 __all__ = [
     "RecordReader",
+    "Recorded",
     "ShardWriter",
-    "iterate_records",
     "mend_torn_tails",
     "scan_recorded",
     "shard_names",
@@ -41,6 +42,8 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _OPEN_SHARDS = 64
+_READ_OVER = 64 << 10  # bytes between two records that are read along rather than skipped
+_LONGEST_READ = 4 << 20  # bytes; a single record may be longer
 _SHARD_NAME = re.compile(r"shard-(\d{5,})\.jsonl")
 
 
@@ -55,30 +58,37 @@ def _shard_number(name: str) -> int:
     return int(found.group(1)) if found else 0
 
 
-async def iterate_records(shard_dir: Path) -> AsyncIterator[tuple[Finished, Record]]:
-    """Every readable record and where it lies, in the order of writing. A line that is no record is reported
-    in the log and passed over."""
+class Recorded(Struct, frozen=True):
+    """The records of a run in the order of writing, and the number of lines that are none."""
+
+    records: tuple[Finished, ...]
+    damaged: int
+
+
+async def scan_recorded(shard_dir: Path) -> Recorded:
+    """Where every readable record lies and how its row ended. A line that is no record is reported in the log
+    and passed over."""
+    found: list[Finished] = []
+    damaged = 0
     for name in await shard_names(shard_dir):
-        async for offset, line in file_lines(shard_dir / name):
-            try:
-                record = decode_record(line)
-            except msgspec.DecodeError as error:
-                logger.warning("%s: byte %d: not a record (%s); passed over", name, offset, error)
-                continue
-            yield Finished(RowKey(record.prompt_index, record.row_hash), name, offset, len(line)), record
-
-
-async def scan_recorded(shard_dir: Path, retry: RetryPolicy | None) -> list[Finished]:
-    """Where the records lie that count as finished under `retry`; all of them with None."""
-    return [
-        place
-        async for place, record in iterate_records(shard_dir)
-        if retry is None or is_final(record, retry)
-    ]
+        async with aclosing(file_line_batches(shard_dir / name)) as batches:
+            async for batch in batches:
+                for offset, line in batch:
+                    try:
+                        record = decode_record(line)
+                    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                        logger.warning(
+                            "%s: byte %d: not a record (%s); passed over", shard_dir / name, offset, error
+                        )
+                        damaged += 1
+                        continue
+                    key = RowKey(record.prompt_index, record.row_hash)
+                    found.append(Finished(key, name, offset, len(line), record.status, record.reached_model))
+    return Recorded(tuple(found), damaged)
 
 
 class RecordReader:
-    """Reads records at known places: `async with RecordReader(shard_dir) as read: await read(place)`."""
+    """Reads records at known places: `async with RecordReader(shard_dir) as read: await read(places)`."""
 
     def __init__(self, shard_dir: Path) -> None:
         self._dir = shard_dir
@@ -87,37 +97,50 @@ class RecordReader:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __call__(self, place: Finished) -> Record:
-        """The record at `place`."""
-        file = self._files.get(place.shard)
-        if file is None:
+    async def __call__(self, places: Sequence[Finished]) -> list[Record]:
+        """The records at `places`, in that order. Records that lie close together are read in one piece."""
+        records: dict[tuple[str, int], Record] = {}
+        for piece in _pieces(places):
+            first, last = piece[0], piece[-1]
+            file = await self._file(first.shard)
+            data = await file.read_at(first.offset, last.offset + last.length - first.offset)
+            view = memoryview(data)
+            for place in piece:
+                start = place.offset - first.offset
+                records[place.shard, place.offset] = decode_record(view[start : start + place.length])
+        return [records[place.shard, place.offset] for place in places]
+
+    async def _file(self, shard: str) -> ReadFile:
+        if shard not in self._files:
             if len(self._files) >= _OPEN_SHARDS:
                 await self._files.pop(next(iter(self._files))).close()
-            file = self._files[place.shard] = await ReadFile.open(self._dir / place.shard)
-        return decode_record(await file.read_at(place.offset, place.length))
+            self._files[shard] = await ReadFile.open(self._dir / shard)
+        return self._files[shard]
 
     async def __aexit__(self, *_: object) -> None:
-        for file in self._files.values():
-            await file.close()
+        while self._files:
+            await self._files.popitem()[1].close()
+
+
+def _pieces(places: Iterable[Finished]) -> Iterator[list[Finished]]:
+    """The places in the order of the files, those together that one read of moderate size covers."""
+    piece: list[Finished] = []
+    for place in sorted(places, key=lambda place: (place.shard, place.offset)):
+        if piece and not (
+            place.shard == piece[0].shard
+            and place.offset - (piece[-1].offset + piece[-1].length) <= _READ_OVER
+            and place.offset + place.length - piece[0].offset <= _LONGEST_READ
+        ):
+            yield piece
+            piece = []
+        piece.append(place)
+    if piece:
+        yield piece
 
 
 async def mend_torn_tails(shard_dir: Path) -> list[str]:
     """Cut half-written last lines off the shards, keeping each in `<shard>.torn`; the names of those cut."""
-    mended: list[str] = []
-    for name in await shard_names(shard_dir):
-        path = shard_dir / name
-        whole = 0
-        torn = b""
-        async for offset, line in file_lines(path):
-            whole, torn = offset, line
-        end = whole + len(torn)
-        if not torn or await file_size(path) > end:
-            continue
-        async with replace_file(path.with_suffix(".torn")) as write:
-            await write(torn)
-        await truncate_file(path, whole)
-        mended.append(name)
-    return mended
+    return [name for name in await shard_names(shard_dir) if await cut_torn_tail(shard_dir / name)]
 
 
 class ShardWriter:
@@ -148,17 +171,19 @@ class ShardWriter:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write until closed."""
+        """Write until closed; when cancelled, first write what waits: it was paid for."""
         try:
             while self._waiting or not self._closing:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._waiting:
-                    await self._write_batch()
+                    await finish(self._write_batch(), what="writing records")
         finally:
-            for _, done in self._waiting:
-                done.cancel()
-            await self._leave_shard()
+            try:
+                while self._waiting:
+                    await finish(self._write_batch(), what="writing records")
+            finally:
+                await self._leave_shard()
 
     async def _write_batch(self) -> None:
         if self._rows_in_shard >= self._rows_per_shard:
@@ -170,13 +195,15 @@ class ShardWriter:
         try:
             if self._shard is None:
                 self._shard = await self._next_shard()
-            await self._shard.append(b"".join(line for line, _ in batch), durable=True)
-        except OSError as error:
+            await self._shard.append(b"".join(line for line, _ in batch))
+        except BaseException as error:
             for _, done in batch:
                 if not done.done():
-                    done.set_exception(error)
+                    done.set_exception(error) if isinstance(error, Exception) else done.cancel()
             # Whatever of the batch reached the file must not be continued by the next line.
             await self._leave_shard()
+            if not isinstance(error, OSError):
+                raise
             return
         self._rows_in_shard += len(batch)
         for _, done in batch:

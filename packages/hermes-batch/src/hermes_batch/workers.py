@@ -9,7 +9,7 @@ from hermes_batch.errors import RunAbortedError
 from hermes_batch.records import Record
 from hermes_batch.rows import Row
 
-__all__ = ["FailureStreak", "StopSignal", "first_cause", "run_workers"]
+__all__ = ["FailureStreak", "StopSignal", "file_trouble", "first_cause", "run_workers"]
 
 
 class StopSignal:
@@ -18,6 +18,11 @@ class StopSignal:
     def __init__(self) -> None:
         self._asked = asyncio.Event()
         self._now = asyncio.Event()
+
+    @property
+    def asked(self) -> asyncio.Event:
+        """Set once a stop was asked for."""
+        return self._asked
 
     @property
     def requested(self) -> bool:
@@ -44,38 +49,46 @@ class StopSignal:
 
 
 class FailureStreak:
-    """Notices that nothing works any more: so many rows in a row whose host could not be reached."""
+    """Notices that nothing works any more: so many rows in a row whose host could not be reached.
+
+    A row in which the model answered ends the streak; a row that says nothing about the host (a line that is
+    no row, a timeout, an agent that could not be made) neither ends nor lengthens it.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._length = 0
 
-    def note(self, record: Record) -> RunAbortedError | None:
-        """Count a record; the error that ends the run when the streak is too long."""
-        if record.status != "error" or record.reached_model:
-            self._length = 0
+    def note(self, record: Record) -> str | None:
+        """Count a record; what is wrong when the streak is too long."""
+        if record.reached_model:
+            if record.status != "error" or record.api_calls:
+                self._length = 0
             return None
         self._length += 1
         if self._length < self._limit:
             return None
-        return RunAbortedError(
+        return (
             f"the model could not be reached for {self._length} rows in a row; the last error: {record.error}"
-            "; finished rows are kept, continue with --resume"
         )
 
 
 class _Source:
-    """Hands the rows that are to be run to the workers, one by one."""
+    """Hands the rows that are to be run to the workers, one by one, and reads no further than the last."""
 
     def __init__(self, rows: AsyncGenerator[Row, None], todo: Collection[int]) -> None:
         self._rows = rows
         self._todo = todo
         self._lock = asyncio.Lock()
+        self.met = 0
 
     async def next(self) -> Row | None:
         async with self._lock:
+            if self.met >= len(self._todo):
+                return None
             async for row in self._rows:
                 if row.index in self._todo:
+                    self.met += 1
                     return row
             return None
 
@@ -88,8 +101,9 @@ async def run_workers(
     num_workers: int,
     stop: StopSignal,
     grace_s: float,
-) -> None:
-    """Call `handle` for each row of `rows` whose index is in `todo`, at most `num_workers` at once.
+) -> int:
+    """Call `handle` for each row of `rows` whose index is in `todo`, at most `num_workers` at once; how many
+    of them were met.
 
     Rows are read as they are needed. After a stop no new row is begun; those running are cancelled when the
     grace time is over. An exception of `handle` cancels the others and is raised.
@@ -98,13 +112,15 @@ async def run_workers(
 
     async def work() -> None:
         while not stop.requested and (row := await source.next()) is not None:
-            await handle(row)
+            if not stop.requested:  # a stop may have come while we waited for the row
+                await handle(row)
 
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(work()) for _ in range(min(num_workers, max(1, len(todo))))]
         guard = group.create_task(_cancel_after_stop(workers, stop, grace_s))
         await asyncio.wait(workers)
         guard.cancel()
+    return source.met
 
 
 async def _cancel_after_stop(workers: list[asyncio.Task[None]], stop: StopSignal, grace_s: float) -> None:
@@ -114,13 +130,17 @@ async def _cancel_after_stop(workers: list[asyncio.Task[None]], stop: StopSignal
 
 
 def first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single exception inside nested groups; a file error becomes a `RunAbortedError`."""
+    """The first single exception inside nested groups; a file error as a `RunAbortedError`."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, OSError):
-        return RunAbortedError(
-            f"a record could not be written ({error.strerror}: {error.filename or 'shard'}); finished rows"
-            " are kept, continue with --resume"
-        )
-    return error
+    return file_trouble(error) if isinstance(error, OSError) else error
+
+
+def file_trouble(error: OSError) -> RunAbortedError:
+    """What a file error means for a run."""
+    where = f": {error.filename}" if error.filename else ""
+    return RunAbortedError(
+        f"the run's files could not be read or written ({error.strerror or error}{where}); finished rows are"
+        " kept, continue with --resume"
+    )

@@ -1,7 +1,7 @@
 """What a record says of the tools that were called."""
 
 from hermes_batch.records import ToolStats
-from hermes_batch.row_runner import count_tools
+from hermes_batch.row_records import UNKNOWN_TOOL, count_tools
 from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 
@@ -20,10 +20,10 @@ def test_calls_are_counted_by_how_they_ended_and_every_known_tool_is_named() -> 
     assert errors == {"read": 1, "todo": 0, "write": 1}
 
 
-def test_a_name_that_the_model_invented_is_counted_too() -> None:
+def test_names_that_the_model_invented_are_counted_under_one_name() -> None:
     transcript: list[Message] = [
         UserMessage("go"),
         AssistantMessage(tool_calls=(ToolCall("1", "invented", "{}"),)),
         ToolMessage("1", "unknown tool", status="error"),
     ]
-    assert count_tools(transcript, ["read"])[0] == {"invented": ToolStats(1, 0, 1), "read": ToolStats()}
+    assert count_tools(transcript, ["read"])[0] == {UNKNOWN_TOOL: ToolStats(1, 0, 1), "read": ToolStats()}

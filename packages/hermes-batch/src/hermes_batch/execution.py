@@ -1,0 +1,122 @@
+"""The middle of a run: the rows that are left, through agents, into the shards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+from hermes_batch.dataset import read_dataset
+from hermes_batch.errors import RunAbortedError
+from hermes_batch.plan import Plan, RowKey
+from hermes_batch.progress import Progress
+from hermes_batch.row_records import bad_row_record
+from hermes_batch.row_runner import RowSettings, run_row
+from hermes_batch.rows import BadRow, Row
+from hermes_batch.shards import ShardWriter
+from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_workers
+from hermes_messages.protocols import AgentFactory
+
+__all__ = ["Execution"]
+
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT_EVERY_ROWS = 100
+
+
+class Execution:
+    """Runs the rows of a plan once. `checkpoint` is called now and then with the number of finished rows."""
+
+    def __init__(
+        self,
+        *,
+        dataset_file: Path,
+        keys: Sequence[RowKey],
+        plan: Plan,
+        factory: AgentFactory,
+        settings: RowSettings,
+        writer: ShardWriter,
+        streak: FailureStreak,
+        stop: StopSignal,
+        progress: Progress,
+        checkpoint: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._dataset_file = dataset_file
+        self._keys = keys
+        self._todo = frozenset(plan.todo)
+        self._finished = len(plan.done)
+        self._factory = factory
+        self._settings = settings
+        self._writer = writer
+        self._streak = streak
+        self._stop = stop
+        self._progress = progress
+        self._checkpoint = checkpoint
+        self._checkpointing = False
+        self._aborted: RunAbortedError | None = None
+
+    async def run(self, *, num_workers: int, grace_s: float) -> RunAbortedError | None:
+        """Run the rows. Returns the error that ended the run early, if one did; raises `RunAbortedError` when
+        records can not be written."""
+        self._progress.begin(len(self._keys), self._finished)
+        if not self._todo:
+            self._progress.message("every row is finished; for a new run choose another --run-name")
+        rows = read_dataset(self._dataset_file, max_samples=len(self._keys))
+        try:
+            async with asyncio.TaskGroup() as group, aclosing(rows):
+                group.create_task(self._writer.run())
+                try:
+                    met = await run_workers(
+                        rows,
+                        self._todo,
+                        self._handle,
+                        num_workers=num_workers,
+                        stop=self._stop,
+                        grace_s=grace_s,
+                    )
+                finally:
+                    self._writer.close()
+        except BaseExceptionGroup as group_error:
+            raise first_cause(group_error) from group_error
+        finally:
+            self._progress.end()
+        if met < len(self._todo) and not self._stop.requested:
+            self._give_up(f"{self._dataset_file} became shorter while the run read it")
+        return self._aborted
+
+    async def _handle(self, row: Row) -> None:
+        if row.content_hash != self._keys[row.index].content_hash:
+            self._give_up(f"{self._dataset_file}, line {row.line}, changed while the run read it")
+            return
+        record = (
+            bad_row_record(row)
+            if isinstance(row, BadRow)
+            else await run_row(row, self._factory, self._settings)
+        )
+        await self._writer.append(record)
+        self._finished += 1
+        self._progress.row(record)
+        if trouble := self._streak.note(record):
+            self._give_up(trouble)
+        if self._finished % _CHECKPOINT_EVERY_ROWS == 0:
+            await self._write_checkpoint()
+
+    def _give_up(self, trouble: str) -> None:
+        """Begin no further row; those that run may end."""
+        if self._aborted is None:
+            self._aborted = RunAbortedError(f"{trouble}; finished rows are kept, continue with --resume")
+        self._stop.request()
+
+    async def _write_checkpoint(self) -> None:
+        """The checkpoint is a cache: a run goes on without it."""
+        if self._checkpointing:
+            return
+        self._checkpointing = True
+        try:
+            await self._checkpoint(self._finished)
+        except OSError as error:
+            logger.warning("the checkpoint could not be written: %s", error)
+        finally:
+            self._checkpointing = False

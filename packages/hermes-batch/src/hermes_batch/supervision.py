@@ -1,0 +1,116 @@
+"""Owning work that may not obey: bounded in time, cancelled with its owner, and never left unobserved."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+__all__ = ["OverrunError", "SelfCancelledError", "StoppedError", "finish", "supervised"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+"""How long cancelled work may clean up, in seconds."""
+_abandoned: set[asyncio.Future[Any]] = set()
+
+
+class OverrunError(Exception):
+    """The work took longer than it may; it was cancelled."""
+
+
+class StoppedError(Exception):
+    """The event for which the work may be given up came first; the work was cancelled."""
+
+
+class SelfCancelledError(Exception):
+    """The work ended as cancelled although nobody cancelled it."""
+
+
+async def supervised(
+    work: Awaitable[T],
+    *,
+    what: str,
+    limit_s: float | None = None,
+    until: asyncio.Event | None = None,
+) -> T:
+    """The result of `work`, run as a task of its own; `what` names it in the log.
+
+    Past `limit_s` seconds, when `until` is set, or when we are cancelled, the work is cancelled and has
+    `PATIENCE_S` seconds to clean up; then it is left to itself with a warning. What it returns in spite of
+    that is still its result. Raises what the work raises, `OverrunError`, `StoppedError`,
+    `SelfCancelledError`, and `CancelledError` only for a cancellation of our own.
+    """
+    task = asyncio.ensure_future(work)
+    watched: set[asyncio.Future[Any]] = {task}
+    if until is not None:
+        watched.add(asyncio.get_running_loop().create_task(_wait_for(until)))
+    try:
+        await asyncio.wait(watched, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        await _end(task, what)
+        raise
+    finally:
+        for watcher in watched - {task}:
+            watcher.cancel()
+    by_itself = task.done()
+    if not by_itself:
+        await _end(task, what)
+    if not by_itself and (not task.done() or task.cancelled()):
+        raise StoppedError if until is not None and until.is_set() else OverrunError
+    if task.cancelled():
+        raise SelfCancelledError(f"{what} ended as cancelled, which nobody asked for")
+    return task.result()
+
+
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def finish(work: Awaitable[T], *, what: str) -> T:
+    """The result of `work`, which is brought to its end although we are cancelled meanwhile.
+
+    The cancellation is raised after the work, or after `PATIENCE_S` seconds, when the work is left to itself
+    with a warning. For short work that must not stop half-way: a write, a rename.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await _await_end(task, what)
+        raise
+    return task.result()
+
+
+async def _end(task: asyncio.Future[Any], what: str) -> None:
+    task.cancel()
+    await _await_end(task, what)
+
+
+async def _await_end(task: asyncio.Future[Any], what: str) -> None:
+    """Wait for `task`, bounded; a cancellation that comes meanwhile is raised at the end."""
+    patience_s = PATIENCE_S
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + patience_s
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done() and (left := deadline - clock()) > 0:
+        try:
+            await asyncio.wait({task}, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if not task.done():
+        logger.warning("%s did not end %g s after its cancellation; it is left to itself", what, patience_s)
+        _abandoned.add(task)
+        task.add_done_callback(_abandoned.discard)
+    task.add_done_callback(_observe)
+    if cancelled is not None:
+        raise cancelled
+
+
+def _observe(task: asyncio.Future[Any]) -> None:
+    """Look at how a task ended, so that no failure is reported as one that nobody saw."""
+    if not task.cancelled() and task.exception() is not None:
+        logger.debug("a cancelled task failed", exc_info=task.exception())
