@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib
+import tomllib
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +34,15 @@ def test_entry_point_is_declared_and_loads(name: str) -> None:
     found = [point for point in entry_points(group="hermes.providers") if point.name == name]
     assert len(found) == 1
     assert callable(found[0].load())
+
+
+def test_every_profile_has_its_entry_point_and_no_other_has_one() -> None:
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    declared = project["project"]["entry-points"]["hermes.providers"]
+    assert set(declared) == {profile.name for profile in list_profiles()} | {"local"}
+    for target in declared.values():
+        module, _, attribute = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), attribute))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +158,9 @@ def test_a_profile_of_ones_own() -> None:
 
 
 def test_profiles_are_listed_and_near_names_told() -> None:
-    assert [profile.name for profile in list_profiles()] == ["custom", "llamacpp", "openai", "openrouter"]
+    names = [profile.name for profile in list_profiles()]
+    assert names == sorted(names)
+    assert len(names) == 20
     with pytest.raises(UnknownNameError, match="openrouter"):
         get_profile("open-router")
 
@@ -154,6 +168,6 @@ def test_profiles_are_listed_and_near_names_told() -> None:
 def test_public_names_are_there() -> None:
     for name in hermes_providers.__all__:
         assert hasattr(hermes_providers, name), name
-    assert sorted(hermes_providers.__all__) == hermes_providers.__all__
+    assert len(set(hermes_providers.__all__)) == len(hermes_providers.__all__)
     with pytest.raises(AttributeError):
         hermes_providers.nothing  # noqa: B018

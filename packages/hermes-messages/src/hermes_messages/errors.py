@@ -159,6 +159,10 @@ class ProviderError(HermesError):
     `status` is the HTTP status, `code` the host's own error code, `request_id` what the host's support asks
     for, `retry_after_s` the wait that the host asked for in seconds, `body` the start of the answer's body
     with credentials masked. No text of the conversation was changed.
+
+    `parameter` names the request parameter that a host refused, where it says which. `left_out` is true when
+    the provider leaves that parameter out of later requests of the same model: sending the same request
+    once more makes sense then, and only then.
     """
 
     def __init__(
@@ -171,6 +175,8 @@ class ProviderError(HermesError):
         request_id: str | None = None,
         retry_after_s: float | None = None,
         body: str = "",
+        parameter: str | None = None,
+        left_out: bool = False,
     ) -> None:
         self.kind = kind
         self.status = status
@@ -178,6 +184,8 @@ class ProviderError(HermesError):
         self.request_id = request_id
         self.retry_after_s = retry_after_s
         self.body = body
+        self.parameter = parameter
+        self.left_out = left_out
         super().__init__(message)
 
 

@@ -15,56 +15,79 @@ import importlib
 from typing import TYPE_CHECKING
 
 from hermes_providers.classify import classify, overflowed_silently
+from hermes_providers.models import KNOWN_MODELS, KnownModel, find_model
+from hermes_providers.prices import Price, cost_usd
 from hermes_providers.profiles import AuthHeader, CallIdRule, ChatQuirks, Profile, get_profile, list_profiles
+from hermes_providers.routing import MaxPrice, Routing
 from hermes_providers.streaming import ServerSentEvent, SSEParser
 from hermes_providers.timeouts import Timeouts
 
 if TYPE_CHECKING:
-    from hermes_providers.adapter import HttpProvider, Route
-    from hermes_providers.chat_provider import chat_provider
+    from hermes_providers.adapter import HttpProvider
+    from hermes_providers.chat_provider import chat_provider, wire_provider
     from hermes_providers.entry_points import custom, from_profile, openai, openrouter
+    from hermes_providers.keys import KeyFunction, KeyPool, KeySource
+    from hermes_providers.limiter import RateLimiter
     from hermes_providers.local_provider import LocalProvider
+    from hermes_providers.route import Route
     from hermes_providers.transport import HttpOptions, HttpxTransport, Reply, Transport
 
 __all__ = [
+    "KNOWN_MODELS",
     "AuthHeader",
     "CallIdRule",
     "ChatQuirks",
     "HttpOptions",
     "HttpProvider",
     "HttpxTransport",
+    "KeyFunction",
+    "KeyPool",
+    "KeySource",
+    "KnownModel",
     "LocalProvider",
+    "MaxPrice",
+    "Price",
     "Profile",
+    "RateLimiter",
     "Reply",
     "Route",
+    "Routing",
     "SSEParser",
     "ServerSentEvent",
     "Timeouts",
     "Transport",
     "chat_provider",
     "classify",
+    "cost_usd",
     "custom",
+    "find_model",
     "from_profile",
     "get_profile",
     "list_profiles",
     "openai",
     "openrouter",
     "overflowed_silently",
+    "wire_provider",
 ]
 
 _LAZY = {
     "HttpOptions": "transport",
     "HttpProvider": "adapter",
     "HttpxTransport": "transport",
+    "KeyFunction": "keys",
+    "KeyPool": "keys",
+    "KeySource": "keys",
     "LocalProvider": "local_provider",
+    "RateLimiter": "limiter",
     "Reply": "transport",
-    "Route": "adapter",
+    "Route": "route",
     "Transport": "transport",
     "chat_provider": "chat_provider",
     "custom": "entry_points",
     "from_profile": "entry_points",
     "openai": "entry_points",
     "openrouter": "entry_points",
+    "wire_provider": "chat_provider",
 }
 
 

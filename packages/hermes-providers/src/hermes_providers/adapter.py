@@ -1,15 +1,19 @@
-"""Profile + wire + transport = `Provider`. One attempt for each request, no hidden retry."""
+"""Profile + wire + transport = `Provider`. One attempt for each request, no hidden retry.
+
+The one exception is a key that is refused or out of credit: where keys come from a function or a pool, the
+same call asks for another one and sends once more. Nothing was told by then.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from msgspec import Struct
+import msgspec
 
 from hermes_messages import (
     ChatRequest,
@@ -20,6 +24,8 @@ from hermes_messages import (
     ProviderError,
     ResponseDone,
     StreamEvent,
+    Usage,
+    estimate_tokens,
 )
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
@@ -27,70 +33,48 @@ from hermes_messages.transcript_rules import is_blank
 from hermes_providers.classify import classify
 from hermes_providers.credentials import Secret
 from hermes_providers.incoming import Incoming
-from hermes_providers.profiles import AuthHeader
+from hermes_providers.limiter import Permit, RateLimiter
+from hermes_providers.prices import cost_usd
+from hermes_providers.refusals import Refusals, without_refused
+from hermes_providers.route import Route
 from hermes_providers.timeouts import StreamClock, Timeouts
 from hermes_providers.transport import Reply, Transport
-from hermes_providers.wire.base import ErrorReader, WireFormat
+from hermes_providers.wire.base import CountRequest, ErrorReader, WireFormat
 
 if TYPE_CHECKING:
-    from hermes_messages.protocols import Provider
+    from hermes_messages.protocols import Provider, SupportsSecrets, SupportsTokenCount
 
 __all__ = ["HttpProvider", "Route", "WireFormat"]
 
 _log = logging.getLogger(__name__)
 
 _MAX_ERROR_BYTES = 64 * 1024
+_MAX_COUNT_BYTES = 64 * 1024 * 1024
 _ERROR_BODY_S = 5.0
-
-
-class Route(Struct, frozen=True, kw_only=True):
-    """One way to one host: who, where, with which key and headers, and how long to wait.
-
-    Header values may be secret; neither they nor the key are in the repr.
-    """
-
-    provider: str
-    base_url: str
-    auth: AuthHeader = AuthHeader()
-    key: Secret | None = None
-    headers: Mapping[str, str] = {}
-    timeouts: Timeouts = Timeouts()
-    default_model: str | None = None
-    info: ModelInfo = ModelInfo()
-
-    @property
-    def host(self) -> str:
-        """The host's name and port."""
-        return urlsplit(self.base_url).netloc
-
-    def secrets(self) -> tuple[str, ...]:
-        """All values that must not be shown."""
-        key = () if self.key is None else (self.key.reveal(),)
-        return (*key, *self.headers.values())
-
-    def request_headers(self) -> dict[str, str]:
-        """The headers of a request. The route's own come last and so win."""
-        headers = {
-            "content-type": "application/json",
-            "accept": "text/event-stream, application/json",
-            "accept-encoding": "identity",  # compression makes proxies hold events back
-            "user-agent": "hermes-providers",
-        }
-        if self.key is not None:
-            headers[self.auth.name.lower()] = self.auth.prefix + self.key.reveal()
-        return headers | {name.lower(): value for name, value in self.headers.items()}
-
-    def __repr__(self) -> str:
-        return f"Route({self.provider!r}, {self.base_url!r}, headers={list(self.headers)!r})"
+_OF_THE_KEY = (ErrorKind.AUTH, ErrorKind.BILLING)
 
 
 class HttpProvider:
-    """A host that answers a POST with a stream. Satisfies `hermes_messages.protocols.Provider`."""
+    """A host that answers a POST with a stream. Satisfies `hermes_messages.protocols.Provider`.
 
-    def __init__(self, route: Route, wire: WireFormat, transport: Transport) -> None:
+    `limiter` may be shared with other providers of the same route. `refusals` is the memory that `wire` was
+    made with.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        wire: WireFormat,
+        transport: Transport,
+        *,
+        limiter: RateLimiter | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self._route = route
         self._wire = wire
         self._transport = transport
+        self._limiter = limiter
+        self._refusals = refusals or Refusals()
 
     def __repr__(self) -> str:
         return f"HttpProvider({self._route.provider!r}, {self._route.base_url!r})"
@@ -109,12 +93,16 @@ class HttpProvider:
         """Where responses of `model` come from."""
         return Origin(self._route.provider, self._route.host, model)
 
-    def model_info(self, model: str) -> ModelInfo:  # noqa: ARG002 - part of the Protocol
-        """What the options say; the network is not asked."""
-        return self._route.info
+    def model_info(self, model: str) -> ModelInfo:
+        """What the options say, else what the table of models knows; the network is not asked."""
+        return self._route.model_info(model)
+
+    def refused_parameters(self, model: str) -> frozenset[str]:
+        """The parameters that `model` refused so far and that are left out of its requests since."""
+        return self._refusals.of(model)
 
     def secret_values(self) -> tuple[str, ...]:
-        """The key and the header values: what must never be shown."""
+        """The keys and the header values: what must never be shown."""
         return self._route.secrets()
 
     async def open(self) -> None:
@@ -126,36 +114,113 @@ class HttpProvider:
         await self._transport.close()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Send `request` once and yield its events; the connection is released before the last one.
+        """Send `request` and yield its events; the connection is released before the last one.
 
         Raises `ProviderError` for every failure. Cancelling, or closing the generator, closes the connection.
+        Waiting for the rate limit counts against no timeout.
         """
-        body = self._wire.builder.build(request)
-        url = self._wire.builder.url(request)
+        request = without_refused(request, self._refusals.of(request.model))
+        url, body = self._wire.builder.url(request), self._wire.builder.build(request)
         assembler = StreamAssembler(self.origin(request.model), self._wire.name)
-        clock = StreamClock(self._route.timeouts, asyncio.get_running_loop().time())
-        async with self._transport.post(url, self._route.request_headers(), body, clock) as reply:
-            read_error = self._error_reader(reply)
-            if not 200 <= reply.status < 300:
-                raise read_error(await _error_body(reply))
-            incoming = Incoming(reply, self._wire.make_reader(read_error), assembler, clock, read_error)
-            while (events := await incoming.next()) is not None:
-                for event in events:
-                    yield event
-        for event in assembler.flush():
-            yield event
-        response = assembler.finish(complete=incoming.complete)
+        async with self._admission(request) as permit:
+            key, renewed = await self._route.keys.get(), False
+            while True:
+                clock = self._clock(request)
+                async with self._transport.post(url, self._headers(key), body, clock) as reply:
+                    read_error = self._error_reader(reply)
+                    if 200 <= reply.status < 300:
+                        incoming = Incoming(
+                            reply, self._wire.make_reader(read_error), assembler, clock, read_error
+                        )
+                        try:
+                            while (events := await incoming.next()) is not None:
+                                for event in events:
+                                    yield event
+                        except ProviderError as error:
+                            self._learn(request, key, error)
+                            raise
+                        break
+                    failure = read_error(await _error_body(reply))
+                self._learn(request, key, failure)
+                if renewed or failure.kind not in _OF_THE_KEY or not await self._route.keys.renew(key):
+                    raise failure
+                key, renewed = await self._route.keys.get(), True
+            for event in assembler.flush():
+                yield event
+            response = self._priced(request, assembler.finish(complete=incoming.complete))
+            if permit is not None:
+                _settle(permit, response.usage)
         _log.debug("%s: %s finished with %s", self.name, request.model, response.finish)
         _refuse_empty(response, self._route.host)
         yield ResponseDone(response)
 
+    async def count_tokens(self, request: ChatRequest) -> int | None:
+        """How many input tokens the host counts for `request`; None when it does not offer that.
+
+        Costs no tokens; a host may limit it apart. Raises `ProviderError` as `stream` does.
+        """
+        counter = self._wire.counter
+        if counter is None:
+            return None
+        request = without_refused(request, self._refusals.of(request.model))
+        step: CountRequest | int | None = counter.first(request)
+        key = await self._route.keys.get()
+        while isinstance(step, CountRequest):
+            clock = self._clock(request)
+            async with self._transport.post(step.url, self._headers(key), step.body, clock) as reply:
+                if not 200 <= reply.status < 300:
+                    raise self._error_reader(reply)(await _error_body(reply))
+                step = counter.read(await _whole_body(reply, clock))
+        return step
+
+    def _admission(self, request: ChatRequest) -> AbstractAsyncContextManager[Permit | None]:
+        if self._limiter is None:
+            return nullcontext()
+        return self._limiter.admit(
+            estimate_tokens(request.history, request.tools) + (request.max_tokens or 0)
+        )
+
+    def _clock(self, request: ChatRequest) -> StreamClock:
+        return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())
+
+    def _headers(self, key: Secret | None) -> dict[str, str]:
+        return self._route.request_headers(key, self._wire.headers)
+
     def _error_reader(self, reply: Reply) -> ErrorReader:
-        secrets, host = self._route.secrets(), self._route.host
+        route = self._route
 
         def read_error(payload: bytes | str) -> ProviderError:
-            return classify(reply.status, reply.headers, payload, now=time.time(), secrets=secrets, host=host)
+            return classify(
+                reply.status,
+                reply.headers,
+                payload,
+                now=time.time(),
+                secrets=route.secrets(),
+                host=route.host,
+            )
 
         return read_error
+
+    def _learn(self, request: ChatRequest, key: Secret | None, error: ProviderError) -> None:
+        """Remember what a failure says about a parameter, a key or the pace of this route."""
+        if error.kind is ErrorKind.UNSUPPORTED_PARAMETER:
+            error.left_out = self._refusals.note(request.model, error.parameter)
+        if self._route.keys.report(key, error):
+            error.retry_after_s = 0.0  # another key is ready: the wait was for this one
+        elif error.kind is ErrorKind.RATE_LIMIT and error.retry_after_s and self._limiter is not None:
+            self._limiter.hold(error.retry_after_s)
+
+    def _priced(self, request: ChatRequest, response: ChatResponse) -> ChatResponse:
+        usage = response.usage
+        cost = cost_usd(usage, self._route.price(request.model))
+        if usage is None or cost is None or usage.cost_usd is not None:
+            return response
+        return msgspec.structs.replace(response, usage=msgspec.structs.replace(usage, cost_usd=cost))
+
+
+def _settle(permit: Permit, usage: Usage | None) -> None:
+    if usage is not None and usage.input_tokens is not None:
+        permit.settle(usage.input_tokens + (usage.output_tokens or 0))
 
 
 def _refuse_empty(response: ChatResponse, host: str) -> None:
@@ -185,7 +250,16 @@ async def _error_body(reply: Reply) -> bytes:
     return bytes(body[:_MAX_ERROR_BYTES])
 
 
+async def _whole_body(reply: Reply, clock: StreamClock) -> bytes:
+    body = bytearray()
+    while chunk := await reply.read(clock):
+        body += chunk
+        if len(body) > _MAX_COUNT_BYTES:
+            raise ProviderError(f"the answer is larger than {_MAX_COUNT_BYTES} bytes", kind=ErrorKind.SERVER)
+    return bytes(body)
+
+
 if TYPE_CHECKING:
 
-    def _fits(provider: HttpProvider) -> Provider:
-        return provider
+    def _fits(provider: HttpProvider) -> tuple[Provider, SupportsSecrets, SupportsTokenCount]:
+        return provider, provider, provider

@@ -1,16 +1,54 @@
-"""A route and its quirks to a provider that speaks chat completions."""
+"""A route and the quirks of a wire to a provider."""
 
 from __future__ import annotations
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
 
-from hermes_providers.adapter import HttpProvider, Route
+from hermes_providers.adapter import HttpProvider
+from hermes_providers.limiter import RateLimiter
 from hermes_providers.profiles import ChatQuirks
+from hermes_providers.refusals import Refusals
+from hermes_providers.route import Route
 from hermes_providers.transport import HttpOptions, HttpxTransport, Transport
-from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.base import TokenCounter, WireSettings
 from hermes_providers.wire.formats import make_wire
 
-__all__ = ["chat_provider"]
+__all__ = ["chat_provider", "wire_provider"]
+
+
+def wire_provider(
+    route: Route,
+    wire: str,
+    quirks: Struct | None = None,
+    extra_body: Raw | None = None,
+    http: HttpOptions | None = None,
+    *,
+    transport: Transport | None = None,
+    limiter: RateLimiter | None = None,
+    counter: TokenCounter | None = None,
+) -> HttpProvider:
+    """A provider on `route` that speaks `wire`. `transport` stands for ours, with whatever engine is under
+    it; `counter` for the wire's own way of counting tokens.
+
+    Raises `UnknownNameError` for the name of no wire, and `ConfigurationError` when `extra_body` is no JSON
+    object or sets what only the adapter may set.
+    """
+    refusals = Refusals()
+    settings = WireSettings(
+        base_url=route.base_url,
+        provider=route.provider,
+        host=route.host,
+        quirks=quirks,
+        extra_body=extra_body,
+        refusals=refusals,
+    )
+    made = make_wire(wire, settings)
+    if counter is not None:
+        made = msgspec.structs.replace(made, counter=counter)
+    return HttpProvider(
+        route, made, transport or HttpxTransport(route.timeouts, http), limiter=limiter, refusals=refusals
+    )
 
 
 def chat_provider(
@@ -21,17 +59,5 @@ def chat_provider(
     *,
     transport: Transport | None = None,
 ) -> HttpProvider:
-    """A provider on `route`. `transport` stands for ours, with whatever engine is under it.
-
-    Raises `ConfigurationError` when `extra_body` is no JSON object or sets what only the adapter may set.
-    """
-    settings = WireSettings(
-        base_url=route.base_url,
-        provider=route.provider,
-        host=route.host,
-        quirks=quirks,
-        extra_body=extra_body,
-    )
-    return HttpProvider(
-        route, make_wire("openai_chat", settings), transport or HttpxTransport(route.timeouts, http)
-    )
+    """`wire_provider` for chat completions."""
+    return wire_provider(route, "openai_chat", quirks, extra_body, http, transport=transport)

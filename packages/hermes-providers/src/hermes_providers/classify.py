@@ -9,7 +9,7 @@ import msgspec
 
 from hermes_messages import ErrorKind, JsonObject, JsonValue, ProviderError, Usage
 from hermes_providers.credentials import mask
-from hermes_providers.error_patterns import ERROR_PATTERNS
+from hermes_providers.error_patterns import ERROR_PATTERNS, PARAMETER_NAMES
 from hermes_providers.retry_after import retry_after_s
 
 __all__ = ["MAX_BODY_CHARS", "classify", "overflowed_silently"]
@@ -42,6 +42,7 @@ class _Said(msgspec.Struct, frozen=True):
     code: str | None = None
     type: str | None = None
     detail: str = ""
+    parameter: str | None = None
 
 
 def classify(
@@ -77,6 +78,7 @@ def classify(
         request_id=next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None),
         retry_after_s=retry_after_s(headers, text, now=now),
         body=mask(text, secrets)[:MAX_BODY_CHARS],
+        parameter=_parameter(said) if kind is ErrorKind.UNSUPPORTED_PARAMETER else None,
     )
 
 
@@ -145,7 +147,28 @@ def _read_object(value: JsonObject) -> _Said:
         _text(inner.get("code")),
         _text(inner.get("type")) or _text(inner.get("status")),
         detail or "",
+        _text(inner.get("param")) or _location(inner.get("detail")),
     )
+
+
+def _location(detail: JsonValue) -> str | None:
+    """The place that an error of pydantic names: `[{"loc": ["body", "seed"], ...}]`."""
+    first = detail[0] if isinstance(detail, list) and detail else None
+    place = first.get("loc") if isinstance(first, dict) else None
+    if not isinstance(place, list):
+        return None
+    return ".".join(str(step) for step in place if isinstance(step, str | int)) or None
+
+
+def _parameter(said: _Said) -> str | None:
+    """Which parameter an error speaks of: its own field for that, else the first name in its text."""
+    if said.parameter is not None:
+        return said.parameter
+    for pattern in PARAMETER_NAMES:
+        match = pattern.search(said.message)
+        if match is not None:
+            return match.group(1)
+    return None
 
 
 def _text(value: JsonValue) -> str | None:

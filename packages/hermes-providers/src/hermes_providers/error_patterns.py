@@ -6,11 +6,13 @@ stream). A test runs every text through the table, so a pattern can not rot apar
 
 from __future__ import annotations
 
+import re
+
 from hermes_messages import ErrorKind
 from hermes_providers.error_pattern import ErrorPattern, row
 from hermes_providers.size_patterns import CONTEXT_OVERFLOW, OUTPUT_CAP
 
-__all__ = ["ERROR_PATTERNS", "ErrorPattern"]
+__all__ = ["ERROR_PATTERNS", "PARAMETER_NAMES", "ErrorPattern"]
 
 _FIRST: tuple[ErrorPattern, ...] = (
     # Texts that hold the words of another kind too; they stand before everything.
@@ -175,6 +177,35 @@ _UNSUPPORTED: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.UNSUPPORTED_PARAMETER,
+        r"property '[\w.]+' is unsupported",
+        "Groq",
+        400,
+        "property 'reasoning_effort' is unsupported",
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
+        r"argument not supported on this model",
+        "xAI",
+        400,
+        "Argument not supported on this model: stop",
+    ),
+    row(
+        # Of a field of the body itself; one deeper inside is a malformed message.
+        ErrorKind.UNSUPPORTED_PARAMETER,
+        r"^\w+: extra inputs are not permitted",
+        "Anthropic",
+        400,
+        "context_management: Extra inputs are not permitted",
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
+        r"^unknown name \"\w+\"",
+        "Google",
+        400,
+        'Unknown name "seed": Cannot find field.',
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
         r"no endpoints found that support",
         "OpenRouter",
         404,
@@ -257,6 +288,14 @@ _OVERLOADED: tuple[ErrorPattern, ...] = (
         "Server is busy, please try again later.",
     ),
     row(ErrorKind.OVERLOADED, r"loading model", "llama.cpp", 503, "Loading model"),
+    row(
+        # The finish reason of a stream that broke off.
+        ErrorKind.OVERLOADED,
+        r"insufficient_system_resource",
+        "DeepSeek",
+        200,
+        "insufficient_system_resource",
+    ),
     row(
         ErrorKind.OVERLOADED,
         r"no instances available|capacity exceeded",
@@ -348,3 +387,16 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
     *_TIMEOUT,
 )
 """All rows, in the order in which they are tried."""
+
+PARAMETER_NAMES: tuple[re.Pattern[str], ...] = (
+    re.compile(r"unsupported (?:parameter|value)s?: '([\w.\[\]]+)'", re.IGNORECASE),
+    re.compile(r"(?:argument supplied|unknown parameter|on this model): ['\"`]?([\w.]+)", re.IGNORECASE),
+    re.compile(r"^[`'\"]?([\w.]+)[`'\"]? (?:is deprecated|is not supported|may only be set)", re.IGNORECASE),
+    re.compile(
+        r"(?:property|parameter|name|field) ['\"`]?([\w.]+)['\"`]? ?(?:is (?:not |un)supported|:)",
+        re.IGNORECASE,
+    ),
+    re.compile(r"does not support (?:the )?parameters? ['\"`]?([\w.]*\w)", re.IGNORECASE),
+    re.compile(r"^(\w+): extra inputs", re.IGNORECASE),
+)
+"""Where the name of a refused parameter stands in the texts above; tried in this order."""

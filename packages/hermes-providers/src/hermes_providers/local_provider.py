@@ -27,14 +27,16 @@ from hermes_messages import (
 )
 from hermes_messages.parts import Origin
 from hermes_messages.protocols import ProviderOptions
-from hermes_providers.adapter import HttpProvider, Route
-from hermes_providers.chat_provider import chat_provider
+from hermes_providers.adapter import HttpProvider
+from hermes_providers.chat_provider import wire_provider
 from hermes_providers.local import LocalServer, LocalServerOptions, running_loop_pool
 from hermes_providers.local.weights import check_weights, find_default_weights, require_llama_cpp
 from hermes_providers.profiles import get_profile
+from hermes_providers.route import Route
 from hermes_providers.settings import LocalSettings, read_settings
 from hermes_providers.timeouts import Timeouts
 from hermes_providers.transport import HttpOptions
+from hermes_providers.wire.llamacpp_tokens import LlamaCppTokenCounter
 
 if TYPE_CHECKING:
     from hermes_messages.protocols import Provider
@@ -128,6 +130,10 @@ class LocalProvider:
                     kind=ErrorKind.SERVER,
                 ) from error
 
+    async def count_tokens(self, request: ChatRequest) -> int | None:
+        """How many tokens the server counts for `request`; starts it first when it does not run."""
+        return await (await self._ready()).provider.count_tokens(request)
+
     async def _ready(self) -> _Open:
         loop = asyncio.get_running_loop()
         current = self._open
@@ -149,11 +155,17 @@ class LocalProvider:
             provider=_NAME,
             base_url=server.base_url,
             timeouts=self._timeouts,
+            reasoning_timeouts=self._timeouts,
             default_model=self.default_model,
         )
-        # A proxy of the environment is not for this machine's own address.
-        return chat_provider(
-            route, get_profile("llamacpp").quirks, self._extra_body, HttpOptions(direct=True)
+        quirks = get_profile("llamacpp").quirks
+        return wire_provider(
+            route,
+            "openai_chat",
+            quirks,
+            self._extra_body,
+            HttpOptions(direct=True),  # a proxy of the environment is not for this machine's own address
+            counter=LlamaCppTokenCounter(route.base_url, route.provider, route.host, quirks),
         )
 
 

@@ -1,10 +1,10 @@
-"""One immutable row per host: where it is, how a key is shown to it, and its quirks as data.
+"""What a host is: where it is, how a key is shown to it, which wire it speaks, and its quirks as data.
 
-A new host is a new row; nothing in the flow compares provider names.
+The rows are in `hermes_providers.profile_rows`. A new host is a new row; nothing in the flow compares names.
 
->>> from hermes_providers import list_profiles
->>> [profile.name for profile in list_profiles()]
-['custom', 'llamacpp', 'openai', 'openrouter']
+>>> from hermes_providers import get_profile
+>>> get_profile("groq").base_url
+'https://api.groq.com/openai/v1'
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_messages import UnknownNameError
+from hermes_providers.wire_names import WireName
 
 __all__ = ["AuthHeader", "CallIdRule", "ChatQuirks", "Profile", "get_profile", "list_profiles"]
-
-WireName = Literal["openai_chat"]
-"""The wire formats that exist so far."""
 
 
 class AuthHeader(Struct, frozen=True):
@@ -32,27 +30,42 @@ class CallIdRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tool-call ids a host takes. Others are mapped, the same way on a call and on its result.
 
     `max_length` counts characters; None is no limit. `allowed` is a regular expression for one character.
+    `exact` says that an id must have just `max_length` characters.
     """
 
     max_length: int | None = None
     allowed: str | None = None
+    exact: bool = False
 
 
 class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one chat-completions host wants to be different. The defaults suit most hosts.
 
-    Request side: `path` is appended to the base URL. `empty_content` is what stands for the content of an
-    assistant message that has only calls. `tool_content_list` says that a tool message may hold images;
-    otherwise they move into a user message behind the results. `merge_user_turns` joins user messages that
-    follow each other. `names` sends the `name` of user messages. `json_arguments` makes the argument text
-    of old calls valid JSON where it is not, because the host (or its chat template) parses it.
-    `reasoning_echo` names the field in which old reasoning text goes back; `replay_field` the one for the
-    host's own reasoning blocks. `reasoning_option` says how an effort is asked for. `response_format` says
-    whether a schema can be asked for: always, only in a request without tools, or never.
-    `cache_key` names the field for the session id.
+    All hosts get at most one system message, first.
 
-    Response side: `reasoning_read` are the fields that may hold reasoning text; the first that is present
-    in a chunk counts.
+    Messages: `path` is appended to the base URL. `empty_content` is what stands for the content of an
+    assistant message that has only calls. `tool_content_list` says that a tool message may hold images;
+    otherwise they move into a user message behind the results. `user_parts` are the kinds of part besides
+    text that a user message may hold; a short text stands for others. `merge_user_turns` joins user messages
+    that follow each other. `names` sends the `name` of user messages. `json_arguments` makes the argument
+    text of old calls valid JSON where it is not, because the host (or its chat template) parses it.
+    `call_ids` says which ids are taken.
+
+    Reasoning: `reasoning_read` are the response fields that may hold its text; the first that is present in a
+    chunk counts. `reasoning_echo` names the field in which it goes back, and `reasoning_echo_missing` what
+    goes there for a message with calls that came without reasoning, from another host for example.
+    `replay_field` is for the host's own reasoning blocks. `reasoning_option` says how an effort is asked for:
+    a field, OpenRouter's object, a switch `thinking`, or the switch and the field.
+
+    Parameters: `max_tokens_key`, `seed_key`, `seed_option`, `parallel_option`, `tool_choice_option` and
+    `stream_usage` say how they are called and whether they are taken. `response_format` says whether a schema
+    can be asked for: always, only in a request without tools, as "some JSON" without the schema, or never.
+    `schema_dialect` "no_refs" writes `$ref` out in the schemas of tools and answers.
+
+    Caches: `cache_key` names the field for the session id. `cache_markers` are the beginnings of the names of
+    models for which cache markers are set.
+
+    Ends: `error_finishes` are finish reasons that mean an error.
     """
 
     path: str = "/chat/completions"
@@ -61,23 +74,37 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stream_usage: bool = True
     empty_content: Literal["null", "empty_string", "omit"] = "null"
     tool_content_list: bool = False
+    user_parts: tuple[Literal["image", "audio", "file"], ...] = ("image", "audio", "file")
     merge_user_turns: bool = False
     names: bool = False
     json_arguments: bool = True
     parallel_option: bool = True
+    tool_choice_option: bool = True
     seed_option: bool = True
+    seed_key: Literal["seed", "random_seed"] = "seed"
     call_ids: CallIdRule = CallIdRule()
     reasoning_echo: Literal["reasoning_content", "reasoning"] | None = None
+    reasoning_echo_missing: str | None = None
     replay_field: Literal["reasoning_details"] | None = None
-    reasoning_option: Literal["reasoning_effort", "reasoning_object", "none"] = "reasoning_effort"
-    response_format: Literal["json_schema", "without_tools", "none"] = "json_schema"
-    cache_key: Literal["prompt_cache_key"] | None = None
+    reasoning_option: Literal[
+        "reasoning_effort", "reasoning_object", "thinking", "thinking_and_effort", "none"
+    ] = "reasoning_effort"
+    response_format: Literal["json_schema", "without_tools", "json_object", "none"] = "json_schema"
+    schema_dialect: Literal["full", "no_refs"] = "full"
+    cache_key: Literal["prompt_cache_key", "session_id"] | None = None
+    cache_markers: tuple[str, ...] = ()
     reasoning_read: tuple[str, ...] = ("reasoning_content", "reasoning")
+    error_finishes: tuple[str, ...] = ("error",)
 
 
 class Profile(Struct, frozen=True, kw_only=True):
     """One host. `base_url` None: the caller must say. `key_variables` are environment variables for the key,
-    the first that is set counts; `needs_key` False lets a host be used without one."""
+    the first that is set counts; `needs_key` False lets a host be used without one.
+
+    `quirks` are those of the wire `openai_chat`; `wire_quirks` those of another wire, None for its defaults.
+    `routing` says that the host takes OpenRouter's routing options. `counts_tokens` names how the host counts
+    tokens beside its wire. Key, headers and quirks can each be changed by the caller.
+    """
 
     name: str
     base_url: str | None
@@ -88,76 +115,26 @@ class Profile(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     default_model: str | None = None
     quirks: ChatQuirks = ChatQuirks()
-
-
-_PROFILES: dict[str, Profile] = {
-    profile.name: profile
-    for profile in (
-        Profile(
-            name="custom",
-            base_url=None,
-            # A key of another host must not reach this one, so no well-known variable is read.
-            key_variables=("HERMES_CUSTOM_API_KEY",),
-            needs_key=False,
-            # Chat templates of open models often demand strict alternation of roles.
-            quirks=ChatQuirks(merge_user_turns=True, response_format="without_tools"),
-        ),
-        Profile(
-            name="llamacpp",
-            base_url="http://127.0.0.1:8080/v1",
-            needs_key=False,
-            quirks=ChatQuirks(
-                merge_user_turns=True,
-                # The server puts a missing content into its templates as the word "None" in some versions.
-                empty_content="empty_string",
-                # One grammar for tools and schema at once keeps the model from calling tools.
-                response_format="without_tools",
-                reasoning_option="none",
-                # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
-                reasoning_read=("reasoning_content",),
-            ),
-        ),
-        Profile(
-            name="openai",
-            base_url="https://api.openai.com/v1",
-            key_variables=("OPENAI_API_KEY",),
-            default_model="gpt-4.1-mini",
-            quirks=ChatQuirks(
-                # https://platform.openai.com/docs/api-reference/chat/create: max_tokens is deprecated, and
-                # refused by reasoning models.
-                max_tokens_key="max_completion_tokens",
-                names=True,
-                json_arguments=False,
-                # "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum
-                # length 40, but got a string with length 53 instead."
-                call_ids=CallIdRule(max_length=40),
-                cache_key="prompt_cache_key",
-            ),
-        ),
-        Profile(
-            name="openrouter",
-            base_url="https://openrouter.ai/api/v1",
-            key_variables=("OPENROUTER_API_KEY",),
-            default_model="openai/gpt-4.1-mini",
-            quirks=ChatQuirks(
-                # https://openrouter.ai/docs/use-cases/reasoning-tokens: blocks go back unchanged, in order.
-                replay_field="reasoning_details",
-                reasoning_option="reasoning_object",
-                reasoning_read=("reasoning", "reasoning_content"),
-            ),
-        ),
-    )
-}
+    wire_quirks: Struct | None = None
+    routing: bool = False
+    counts_tokens: Literal["llamacpp"] | None = None
 
 
 def list_profiles() -> tuple[Profile, ...]:
     """All profiles, sorted by name."""
-    return tuple(_PROFILES[name] for name in sorted(_PROFILES))
+    return tuple(sorted(_rows().values(), key=lambda profile: profile.name))
 
 
 def get_profile(name: str) -> Profile:
     """The profile called `name`. Raises `UnknownNameError` with the near names."""
+    rows = _rows()
     try:
-        return _PROFILES[name]
+        return rows[name]
     except KeyError:
-        raise UnknownNameError("provider profile", name, _PROFILES) from None
+        raise UnknownNameError("provider profile", name, rows) from None
+
+
+def _rows() -> dict[str, Profile]:
+    from hermes_providers.profile_rows import PROFILES  # the rows are made of the types above
+
+    return PROFILES

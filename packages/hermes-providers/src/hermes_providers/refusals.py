@@ -76,6 +76,7 @@ _CAMEL = {
     "stopSequences": "stop_sequences",
     "thinkingConfig": "thinking_config",
     "maxOutputTokens": "max_tokens",
+    "reasoningEffort": "reasoning_effort",
 }
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
+from hermes_providers.prices import Price
+from hermes_providers.routing import Routing
 
 __all__ = ["HttpSettings", "LocalSettings", "read_settings"]
 
@@ -19,23 +21,35 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     """Settings of providers over HTTP. Times are in seconds (see `Timeouts`); sizes are in tokens.
 
     `headers` are sent with every request and win over ours. `extra_body` is merged into every request body.
-    `quirks` changes single fields of the profile's `ChatQuirks`. `proxy` is an address.
-    `keep_alive` None keeps connections to https addresses only (see `HttpOptions`).
+    `wire` chooses another wire than the profile's. `quirks` changes single fields of the quirks of that wire.
+    `routing` is for OpenRouter (see `Routing`). Times that are left out are wider for models that reason.
+    `proxy`, `http2`, `ca_file`, `client_certificate` and `keep_alive` as in `HttpOptions`.
+    `requests_per_minute`, `tokens_per_minute` and `max_concurrent` make a limiter for this provider alone;
+    one that is shared is given to `from_profile`. `prices` maps a model to its `Price`.
     """
 
     headers: dict[str, str] = {}
     extra_body: dict[str, Raw] = {}
+    wire: str | None = None
     quirks: dict[str, Raw] = {}
-    connect_s: float | None = 10.0
-    first_event_s: float | None = 300.0
-    between_events_s: float | None = 300.0
-    after_finish_s: float = 5.0
-    total_s: float | None = None
+    routing: Routing | None = None
+    connect_s: float | UnsetType | None = UNSET
+    first_event_s: float | UnsetType | None = UNSET
+    between_events_s: float | UnsetType | None = UNSET
+    after_finish_s: float | UnsetType = UNSET
+    total_s: float | UnsetType | None = UNSET
     max_connections: int = 1000
     proxy: str | None = None
+    http2: bool = False
+    ca_file: str | None = None
+    client_certificate: tuple[str, str] | None = None
     keep_alive: bool | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    max_concurrent: int | None = None
+    prices: dict[str, Price] = {}
 
 
 class LocalSettings(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
+
 import msgspec
 from msgspec import Struct
 
@@ -17,8 +19,8 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     of its answer, `between_events_s` between events (keep-alive comments are none), `after_finish_s` from
     the word for why the answer ended to the end of the stream: what is missing then is not waited for.
 
-    The defaults leave time for models that think before they speak. Raises `ConfigurationError` for a value
-    that is not above 0.
+    A model that is asked to reason may be silent for longer: `for_reasoning` widens what was left to the
+    defaults, never what the user said. Raises `ConfigurationError` for a value that is not above 0.
     """
 
     connect_s: float | None = 10.0
@@ -31,6 +33,15 @@ class Timeouts(Struct, frozen=True, kw_only=True):
         for name, value in msgspec.structs.asdict(self).items():
             if value is not None and not value > 0:
                 raise ConfigurationError(f"timeout {name} must be above 0 seconds, not {value}")
+
+    def for_reasoning(self, explicit: Container[str] = ()) -> Timeouts:
+        """The same, with the wider limits of a reasoning model for all that is not `explicit`ly set."""
+        wider = {name: limit for name, limit in REASONING_S.items() if name not in explicit}
+        return msgspec.structs.replace(self, **wider)
+
+
+REASONING_S: Mapping[str, float] = {"first_event_s": 900.0, "between_events_s": 600.0}
+"""How long a model that reasons may be silent, in seconds: some send nothing at all meanwhile."""
 
 
 class StreamClock:

@@ -33,12 +33,21 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
     password never shows in the repr. `direct` asks no environment and takes no proxy. Past `max_connections`,
     requests wait for a free one. `keep_alive` None keeps connections to https addresses only: a plain one is
     cheap to open anew, and model servers that people run themselves (llama.cpp) close theirs after a stream
-    without saying so, which loses the next request."""
+    without saying so, which loses the next request.
+
+    `ca_file` holds the certificates to trust in place of the usual ones (PEM), `client_certificate` the files
+    of a certificate and its key with which we show who we are; `tls` is a whole context in place of both.
+    There is no switch to trust everyone. `http2` needs the extra `http2`; each request still has a connection
+    of its own, so it helps only with hosts that demand it."""
 
     max_connections: int = 1000
     proxy: str | None = None
     direct: bool = False
     keep_alive: bool | None = None
+    http2: bool = False
+    ca_file: str | None = None
+    client_certificate: tuple[str, str] | None = None
+    tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         if self.max_connections < 1:
@@ -193,9 +202,10 @@ class HttpxTransport:
         self._idle: list[httpx.AsyncClient] = []
         self._busy: set[httpx.AsyncClient] = set()
         self._turns = asyncio.Semaphore(self._options.max_connections)
+        self._tls: ssl.SSLContext | None = self._options.tls
 
     async def open(self) -> None:
-        """Make a first client. Raises `ConfigurationError` for a proxy that can not be used."""
+        """Make a first client. Raises `ConfigurationError` for a proxy or certificates that do not work."""
         self._bind_to_running_loop()
         if not self._idle and not self._busy:
             self._idle.append(self._new_client())
@@ -273,11 +283,12 @@ class HttpxTransport:
                 timeout=timeout,
                 limits=limits,
                 proxy=self._options.proxy,
-                verify=_tls(),
+                verify=self._certificates(),
+                http2=self._options.http2,
                 trust_env=not self._options.direct,
             )
         except ImportError as error:
-            raise MissingDependencyError("what a SOCKS proxy needs", "pip install 'httpx[socks]'") from error
+            raise _missing(error) from error
         except (ValueError, httpx.InvalidURL) as error:
             # The text of the error may hold the proxy's password, so it stays out.
             raise ConfigurationError(
@@ -285,16 +296,37 @@ class HttpxTransport:
                 "environment): write it like http://host:port or socks5://host:port; nothing was sent"
             ) from error
 
+    def _certificates(self) -> ssl.SSLContext:
+        if self._tls is None:
+            options = self._options
+            self._tls = _tls(options.ca_file, options.client_certificate)
+        return self._tls
+
+
+def _missing(error: ImportError) -> MissingDependencyError:
+    extra = "http2" if "h2" in str(error) else "socks"
+    what = "what HTTP/2 needs" if extra == "http2" else "what a SOCKS proxy needs"
+    return MissingDependencyError(what, f"pip install 'hermes-providers[{extra}]'")
+
 
 async def _close_all(clients: Iterable[httpx.AsyncClient]) -> None:
     for client in clients:
         await client.aclose()
 
 
-@lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
+@lru_cache(maxsize=16)
+def _tls(ca_file: str | None, client_certificate: tuple[str, str] | None) -> ssl.SSLContext:
     """One set of certificates for all clients: reading it takes longer than all else in making one."""
-    return httpx.create_ssl_context()
+    try:
+        context = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+        if client_certificate is not None:
+            context.load_cert_chain(*client_certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"the certificates can not be read (ca_file {ca_file!r}, client_certificate "
+            f"{client_certificate and client_certificate[0]!r}): {error}; nothing was sent"
+        ) from error
+    return context
 
 
 def _provider_error(error: httpx.HTTPError | httpx.StreamError, host: str) -> ProviderError:

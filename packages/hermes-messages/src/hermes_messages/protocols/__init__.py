@@ -13,6 +13,7 @@ from hermes_messages.protocols.provider import (
     ProviderFactory,
     ProviderOptions,
     SupportsSecrets,
+    SupportsTokenCount,
 )
 from hermes_messages.protocols.store import (
     LeaseToken,
@@ -83,6 +84,7 @@ __all__ = [
     "SupportsLeases",
     "SupportsSearch",
     "SupportsSecrets",
+    "SupportsTokenCount",
     "Tool",
     "ToolCallContext",
     "ToolCompleteCallback",

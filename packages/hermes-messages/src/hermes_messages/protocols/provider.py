@@ -11,7 +11,7 @@ from hermes_messages.argument_text import JsonValue
 from hermes_messages.exchange import ChatRequest, ModelInfo, StreamEvent
 from hermes_messages.parts import Origin
 
-__all__ = ["Provider", "ProviderFactory", "ProviderOptions", "SupportsSecrets"]
+__all__ = ["Provider", "ProviderFactory", "ProviderOptions", "SupportsSecrets", "SupportsTokenCount"]
 
 
 class Provider(Protocol):
@@ -60,6 +60,18 @@ class SupportsSecrets(Protocol):
 
     def secret_values(self) -> tuple[str, ...]:
         """Keys, secret header values and the like. Never logged, never stored."""
+        ...
+
+
+@runtime_checkable
+class SupportsTokenCount(Protocol):
+    """A provider whose host may count the tokens of a request without answering it."""
+
+    async def count_tokens(self, request: ChatRequest) -> int | None:
+        """How many input tokens the host counts for `request`; None when it does not offer that.
+
+        Raises `ProviderError` as `Provider.stream` does.
+        """
         ...
 
 

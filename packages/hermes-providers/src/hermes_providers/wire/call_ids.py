@@ -19,9 +19,17 @@ _HASH_LENGTH = 8
 def wire_call_id(call_id: str, rule: CallIdRule) -> str:
     """`call_id` itself when the rule admits it, else its clean start and a hash of the whole."""
     cleaned = call_id if rule.allowed is None else "".join(re.findall(rule.allowed, call_id))
-    if cleaned == call_id and (rule.max_length is None or len(call_id) <= rule.max_length):
+    if cleaned == call_id and _fits(len(call_id), rule):
         return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
+    digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
+    if rule.exact and rule.max_length is not None:
+        return digest[: rule.max_length]
     if rule.max_length is not None:
         cleaned = cleaned[: max(0, rule.max_length - _HASH_LENGTH)]
-    return cleaned + digest
+    return cleaned + digest[:_HASH_LENGTH]
+
+
+def _fits(length: int, rule: CallIdRule) -> bool:
+    if rule.max_length is None:
+        return True
+    return length == rule.max_length if rule.exact else length <= rule.max_length

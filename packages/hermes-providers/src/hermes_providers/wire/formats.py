@@ -7,16 +7,15 @@ with defaults, unknown ones forbidden), and `make_wire(settings: WireSettings) -
 from __future__ import annotations
 
 import importlib
-from typing import Literal, Protocol, cast, get_args
+from typing import Protocol, cast, get_args
 
 from msgspec import Struct
 
 from hermes_messages import UnknownNameError
 from hermes_providers.wire.base import WireFormat, WireSettings
+from hermes_providers.wire_names import WireName
 
 __all__ = ["WireName", "make_wire", "quirks_type", "wire_names"]
-
-WireName = Literal["openai_chat", "openai_responses", "anthropic_messages", "gemini"]
 
 _MODULES: dict[str, str] = {
     "openai_chat": "hermes_providers.wire.openai_chat_format",

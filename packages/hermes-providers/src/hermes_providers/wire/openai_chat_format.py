@@ -24,5 +24,6 @@ def make_wire(settings: WireSettings) -> WireFormat:
         host=settings.host,
         quirks=quirks,
         extra_body=settings.extra_body,
+        refusals=settings.refusals,
     )
     return WireFormat(WIRE, builder, partial(ChatStreamReader, quirks))

@@ -96,7 +96,7 @@ def encode_system(contents: Iterable[Content], quirks: ChatQuirks) -> bytes:
 
 
 def _user_turn(messages: Sequence[UserMessage], quirks: ChatQuirks) -> list[JsonDict]:
-    contents = [(message, _user_content(message.content)) for message in messages]
+    contents = [(message, _user_content(message.content, quirks)) for message in messages]
     told = [(message, content) for message, content in contents if content]
     if not told:
         return [{"role": "user", "content": _NO_TEXT}]
@@ -122,12 +122,27 @@ def _merged(contents: Sequence[str | list[object]]) -> str | list[object]:
     return parts
 
 
-def _user_content(content: Content) -> str | list[object]:
+def _user_content(content: Content, quirks: ChatQuirks) -> str | list[object]:
     """A plain string when all parts are text, a list only where something else requires it."""
+    if not isinstance(content, str):
+        content = tuple(_taken(part, quirks) for part in content)
     if isinstance(content, str) or all(isinstance(part, TextPart) for part in content):
         text = content_text(content)
         return text if text.strip() else ""
     return [wired for wired in map(_user_part, content) if wired is not None]
+
+
+def _taken(part: Part, quirks: ChatQuirks) -> Part:
+    """`part` itself, or a text that stands for what this host does not take."""
+    match part:
+        case ImagePart() if "image" not in quirks.user_parts:
+            return TextPart("(an image, which this model can not see)")
+        case AudioPart() if "audio" not in quirks.user_parts:
+            return TextPart("(a sound, which this model can not hear)")
+        case FilePart() if "file" not in quirks.user_parts:
+            return TextPart(f"(the file {part.filename or 'without a name'}, which this model can not read)")
+        case _:
+            return part
 
 
 def _user_part(part: Part) -> object | None:
@@ -181,8 +196,11 @@ def _assistant(message: AssistantMessage, quirks: ChatQuirks, origin: Origin) ->
         wired["content"] = _NO_TEXT  # an image or the like, which no host takes back from an assistant
     elif quirks.empty_content != "omit":
         wired["content"] = None if quirks.empty_content == "null" else ""
-    if quirks.reasoning_echo is not None and message.reasoning is not None:
-        wired[quirks.reasoning_echo] = message.reasoning
+    if quirks.reasoning_echo is not None:
+        missing = quirks.reasoning_echo_missing if message.tool_calls else None
+        reasoning = message.reasoning if message.reasoning is not None else missing
+        if reasoning is not None:
+            wired[quirks.reasoning_echo] = reasoning
     if quirks.replay_field is not None and _is_own(message.replay, origin):
         wired[quirks.replay_field] = list(message.replay.blocks)
     if message.tool_calls:
@@ -222,6 +240,9 @@ def _tool_content(content: Content, quirks: ChatQuirks) -> tuple[str | list[obje
     images = [] if isinstance(content, str) else [part for part in content if isinstance(part, ImagePart)]
     if not images:
         return (text if text.strip() else _NO_OUTPUT), []
+    if "image" not in quirks.user_parts:
+        note = "(an image, which this model can not see)"
+        return (f"{text}\n{note}" if text.strip() else note), []
     wired = [_user_part(image) for image in images]
     if quirks.tool_content_list:
         # Some hosts fail on a result without text, so a text part stands in front.

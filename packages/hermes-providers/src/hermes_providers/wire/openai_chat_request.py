@@ -18,7 +18,10 @@ from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
 from hermes_providers.profiles import ChatQuirks
+from hermes_providers.refusals import Refusals
+from hermes_providers.wire.cache_markers import with_markers
 from hermes_providers.wire.openai_chat_messages import dump, encode_segment, encode_system
+from hermes_providers.wire.schema_dialect import without_refs
 
 __all__ = ["ChatRequestBuilder", "read_extra_body"]
 
@@ -45,13 +48,21 @@ class ChatRequestBuilder:
     """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
 
     def __init__(
-        self, *, base_url: str, provider: str, host: str, quirks: ChatQuirks, extra_body: Raw | None = None
+        self,
+        *,
+        base_url: str,
+        provider: str,
+        host: str,
+        quirks: ChatQuirks,
+        extra_body: Raw | None = None,
+        refusals: Refusals | None = None,
     ) -> None:
         self._url = join_url(base_url, quirks.path)
         self._provider = provider
         self._host = host
         self._quirks = quirks
         self._extra_body = read_extra_body(extra_body)
+        self._refusals = refusals or Refusals()
         self._encoders: dict[str, StableBytes] = {}
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
@@ -90,7 +101,12 @@ class ChatRequestBuilder:
         sent = [segment for segment in segments if segment]
         if not sent:
             raise _unsendable("the conversation holds nothing to send")
-        return sent
+        return with_markers(sent, system_start) if self._is_marked(request.model) else sent
+
+    def _is_marked(self, model: str) -> bool:
+        return model.startswith(self._quirks.cache_markers) and "cache_control" not in self._refusals.of(
+            model
+        )
 
     def _encoder(self, model: str) -> StableBytes:
         """The encoder for a model: only replayed reasoning depends on it."""
@@ -106,26 +122,27 @@ class ChatRequestBuilder:
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks
+        refused = self._refusals.of(request.model)
         fields: dict[str, object] = {"model": request.model, "stream": True}
-        if quirks.stream_usage:
+        if quirks.stream_usage and "stream_options" not in refused:
             fields["stream_options"] = {"include_usage": True}
-        if request.max_tokens is not None:
-            fields[quirks.max_tokens_key] = request.max_tokens
+        limit_key = _limit_key(quirks, refused)
+        if request.max_tokens is not None and limit_key is not None:
+            fields[limit_key] = request.max_tokens
         if request.temperature is not None:
             fields["temperature"] = request.temperature
         if request.seed is not None and quirks.seed_option:
-            fields["seed"] = request.seed
+            fields[quirks.seed_key] = request.seed
         if request.stop:
             fields["stop"] = request.stop
         fields.update(_reasoning_option(request, quirks))
-        if request.tools:  # hosts refuse tool options in a request without tools
-            if request.tool_choice != "auto":
+        if _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
+            if request.tool_choice != "auto" and quirks.tool_choice_option:
                 fields["tool_choice"] = request.tool_choice
             if request.parallel_tool_calls is not None and quirks.parallel_option:
                 fields["parallel_tool_calls"] = request.parallel_tool_calls
-        if request.response_schema is not None and _schema_allowed(request, quirks):
-            schema = {"name": "answer", "schema": request.response_schema}
-            fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if request.response_schema is not None:
+            fields.update(_response_format(request, request.response_schema, quirks))
         if quirks.cache_key is not None and request.session_id is not None:
             fields[quirks.cache_key] = request.session_id
         fields.update(self._extra_body)
@@ -133,34 +150,69 @@ class ChatRequestBuilder:
         return fields
 
     def _tools_field(self, request: ChatRequest) -> bytes:
-        if not request.tools:
+        if not _offers_tools(request, self._quirks):
             return b""
         if request.tools is not self._tools:
             self._tools = request.tools
-            self._tools_bytes = b',"tools":' + dump(_tools(request.tools))
+            self._tools_bytes = b',"tools":' + dump(_tools(request.tools, self._quirks))
         return self._tools_bytes
+
+
+def _limit_key(quirks: ChatQuirks, refused: frozenset[str]) -> str | None:
+    """The name of the output limit: a model that refused one name may take the other."""
+    other = "max_tokens" if quirks.max_tokens_key == "max_completion_tokens" else "max_completion_tokens"
+    return next((key for key in (quirks.max_tokens_key, other) if key not in refused), None)
+
+
+def _offers_tools(request: ChatRequest, quirks: ChatQuirks) -> bool:
+    """Whether tools go along: where "none" can not be said, they stay at home."""
+    return bool(request.tools) and (quirks.tool_choice_option or request.tool_choice != "none")
 
 
 def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, object]:
     effort = request.reasoning_effort
-    if effort is None or quirks.reasoning_option == "none":
+    if effort is None:
         return {}
-    if quirks.reasoning_option == "reasoning_object":
-        return {"reasoning": {"effort": effort}}
-    return {"reasoning_effort": effort}
+    switch: dict[str, object] = {"thinking": {"type": "disabled" if effort == "none" else "enabled"}}
+    match quirks.reasoning_option:
+        case "none":
+            return {}
+        case "reasoning_object":
+            return {"reasoning": {"effort": effort}}
+        case "thinking":
+            return switch
+        case "thinking_and_effort":
+            return switch if effort == "none" else {**switch, "reasoning_effort": effort}
+        case "reasoning_effort":
+            return {"reasoning_effort": effort}
 
 
-def _schema_allowed(request: ChatRequest, quirks: ChatQuirks) -> bool:
-    if quirks.response_format == "without_tools":
-        return not request.tools
-    return quirks.response_format == "json_schema"
+def _response_format(request: ChatRequest, schema: Raw, quirks: ChatQuirks) -> dict[str, object]:
+    match quirks.response_format:
+        case "none":
+            return {}
+        case "json_object":
+            return {} if request.tools else {"response_format": {"type": "json_object"}}
+        case "without_tools" if request.tools:
+            return {}
+        case "without_tools" | "json_schema":
+            named = {"name": "answer", "schema": _in_dialect(schema, quirks)}
+            return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[object]:
+def _in_dialect(schema: Raw, quirks: ChatQuirks) -> Raw:
+    return without_refs(schema) if quirks.schema_dialect == "no_refs" else schema
+
+
+def _tools(tools: Sequence[ToolSpec], quirks: ChatQuirks) -> list[object]:
     return [
         {
             "type": "function",
-            "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": _in_dialect(tool.parameters, quirks),
+            },
         }
         for tool in tools
     ]

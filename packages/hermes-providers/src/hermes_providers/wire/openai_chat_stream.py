@@ -33,8 +33,6 @@ from hermes_providers.wire.reasoning_details import ReasoningDetails
 
 __all__ = ["ChatStreamReader"]
 
-_ERROR_FINISHES = frozenset({"error"})
-
 
 class _Choice(Struct):
     # The objects of a choice stay untyped: hosts differ most here, and each field is judged on its own.
@@ -142,7 +140,9 @@ class ChatStreamReader:
             self._read_delta(said, deltas)
         self._add_usage(choice.usage, deltas)
         reason = choice.finish_reason
-        if choice.error or (isinstance(reason, str) and reason.strip().lower() in _ERROR_FINISHES):
+        if choice.error or (
+            isinstance(reason, str) and reason.strip().lower() in self._quirks.error_finishes
+        ):
             raise self._read_error(msgspec.json.encode({"error": choice.error}) if choice.error else data)
         if isinstance(reason, str) and reason.strip():
             self._finished = True

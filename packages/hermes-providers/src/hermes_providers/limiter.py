@@ -1,0 +1,140 @@
+"""A rate limit that many agents and workers share: give every provider of a route the same `RateLimiter`.
+
+First come, first served, also for large requests: nobody overtakes. No task of its own: who waits is woken
+by a timer or by whoever ends before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from hermes_providers.schedule import Limits, Schedule
+
+__all__ = ["Permit", "RateLimiter"]
+
+_MAX_HOLD_S = 120.0
+
+
+class Permit:
+    """One request that may go. `settle` corrects the estimate by what the host counted."""
+
+    __slots__ = ("_estimated", "_limiter")
+
+    def __init__(self, limiter: RateLimiter, estimated: int) -> None:
+        self._limiter = limiter
+        self._estimated = estimated
+
+    def settle(self, tokens: int) -> None:
+        """Tell the tokens that the request really used."""
+        self._limiter._correct(self._estimated, tokens)  # noqa: SLF001 - two halves of one thing
+        self._estimated = tokens
+
+
+class RateLimiter:
+    """Requests and tokens per minute, and requests at the same time, for one route.
+
+    Bound to the running event loop; under another loop it starts afresh. Raises `ConfigurationError` for a
+    limit below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        max_concurrent: int | None = None,
+    ) -> None:
+        self._limits = Limits(
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            max_concurrent=max_concurrent,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._schedule = Schedule(self._limits, 0.0)
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"RateLimiter({self._limits!r}, running={self._schedule.running}, waiting={self.waiting})"
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Requests under way."""
+        return self._schedule.running
+
+    @asynccontextmanager
+    async def admit(self, tokens: int) -> AsyncIterator[Permit]:
+        """Wait until a request of about `tokens` may go; leaving the context ends it."""
+        loop = self._bind()
+        schedule = self._schedule
+        await self._wait_for_turn(tokens, loop)
+        try:
+            yield Permit(self, tokens)
+        finally:
+            schedule.end()
+            if self._schedule is schedule:
+                self._serve()
+
+    def hold(self, seconds: float) -> None:
+        """The host asked this route to wait: nobody goes for so long, at most two minutes."""
+        loop = self._bind()
+        self._schedule.hold(min(seconds, _MAX_HOLD_S), loop.time())
+
+    async def _wait_for_turn(self, tokens: int, loop: asyncio.AbstractEventLoop) -> None:
+        turn: asyncio.Future[None] = loop.create_future()
+        entry = (turn, tokens)
+        schedule = self._schedule
+        self._waiting.append(entry)
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was let go in the same moment
+                schedule.end()
+            elif entry in self._waiting:
+                self._waiting.remove(entry)
+            self._serve()
+            raise
+
+    def _serve(self) -> None:
+        """Let go whoever may, in order, and set the timer for the next one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = self._loop
+        while loop is not None and self._waiting:
+            turn, tokens = self._waiting[0]
+            if turn.done():
+                self._waiting.popleft()
+                continue
+            wait = self._schedule.wait_s(tokens, loop.time())
+            if wait > 0:
+                if not math.isinf(wait):
+                    self._timer = loop.call_later(wait, self._serve)
+                return
+            self._waiting.popleft()
+            self._schedule.start(tokens, loop.time())
+            turn.set_result(None)
+
+    def _correct(self, estimated: int, real: int) -> None:
+        loop = self._bind()
+        self._schedule.correct(estimated, real, loop.time())
+        self._serve()
+
+    def _bind(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self._schedule = Schedule(self._limits, loop.time())
+            self._waiting = deque()
+            self._timer = None
+        return loop

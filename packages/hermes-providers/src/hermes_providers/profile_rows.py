@@ -1,0 +1,294 @@
+"""One row per host. Beside each rule stands where it comes from."""
+
+from __future__ import annotations
+
+from hermes_providers.profiles import AuthHeader, CallIdRule, ChatQuirks, Profile
+
+__all__ = ["PROFILES"]
+
+_OPENAI_QUIRKS = ChatQuirks(
+    # https://platform.openai.com/docs/api-reference/chat/create: max_tokens is deprecated, and refused by
+    # reasoning models.
+    max_tokens_key="max_completion_tokens",
+    names=True,
+    json_arguments=False,
+    # "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40, but
+    # got a string with length 53 instead."
+    call_ids=CallIdRule(max_length=40),
+    cache_key="prompt_cache_key",
+)
+
+_OWN_SERVER = ChatQuirks(
+    # Chat templates of open models often demand strict alternation of roles.
+    merge_user_turns=True,
+    # One grammar for tools and schema at once keeps a model from calling tools.
+    response_format="without_tools",
+)
+
+_VENDORS: tuple[Profile, ...] = (
+    Profile(
+        name="anthropic",
+        base_url="https://api.anthropic.com",
+        wire="anthropic_messages",
+        # https://platform.claude.com/docs/en/api/overview#authentication
+        auth=AuthHeader("x-api-key", ""),
+        key_variables=("ANTHROPIC_API_KEY",),
+        # For `settings={"wire": "openai_chat"}`, Anthropic's own compatible endpoint.
+        quirks=ChatQuirks(path="/v1/chat/completions", response_format="none", seed_option=False),
+    ),
+    Profile(
+        name="azure-openai",
+        # https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle: the address is
+        # https://RESOURCE.openai.azure.com/openai/v1, the model is the deployment's name.
+        base_url=None,
+        auth=AuthHeader("api-key", ""),
+        key_variables=("AZURE_OPENAI_API_KEY",),
+        quirks=_OPENAI_QUIRKS,
+    ),
+    Profile(
+        name="deepseek",
+        base_url="https://api.deepseek.com",
+        key_variables=("DEEPSEEK_API_KEY",),
+        default_model="deepseek-v4-flash",
+        quirks=ChatQuirks(
+            # https://api-docs.deepseek.com/guides/thinking_mode: the reasoning of messages with calls must go
+            # back in all later requests, else 400; of others it may. Effort is a field beside the switch.
+            reasoning_echo="reasoning_content",
+            reasoning_echo_missing=" ",
+            reasoning_option="thinking_and_effort",
+            reasoning_read=("reasoning_content",),
+            empty_content="empty_string",
+            user_parts=(),
+            # https://api-docs.deepseek.com/guides/json_mode: JSON without a schema.
+            response_format="json_object",
+            # https://api-docs.deepseek.com/api/create-chat-completion: finish_reason.
+            error_finishes=("error", "insufficient_system_resource"),
+            seed_option=False,
+            parallel_option=False,
+        ),
+    ),
+    Profile(
+        name="google",
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        wire="gemini",
+        # https://ai.google.dev/gemini-api/docs/api-key
+        auth=AuthHeader("x-goog-api-key", ""),
+        key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        # For `settings={"wire": "openai_chat"}`: https://ai.google.dev/gemini-api/docs/openai
+        quirks=ChatQuirks(path="/openai/chat/completions", seed_option=False, parallel_option=False),
+    ),
+    Profile(
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        key_variables=("MISTRAL_API_KEY",),
+        default_model="mistral-medium-latest",
+        quirks=ChatQuirks(
+            # "Tool call id was turn1_0 but must be a-z, A-Z, 0-9, with a length of 9."
+            call_ids=CallIdRule(max_length=9, allowed="[a-zA-Z0-9]", exact=True),
+            # https://docs.mistral.ai/api: random_seed; no stream_options, usage is in the last chunk always.
+            seed_key="random_seed",
+            stream_usage=False,
+            # "Expected last role User or Tool": users that follow each other are joined.
+            merge_user_turns=True,
+            empty_content="empty_string",
+            reasoning_option="none",
+        ),
+    ),
+    Profile(
+        name="moonshot",
+        base_url="https://api.moonshot.ai/v1",
+        key_variables=("MOONSHOT_API_KEY",),
+        default_model="kimi-k2.6",
+        quirks=ChatQuirks(
+            # "thinking is enabled but reasoning_content is missing in assistant tool call message":
+            # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model#frequently-asked-questions
+            reasoning_echo="reasoning_content",
+            reasoning_echo_missing=" ",
+            reasoning_read=("reasoning_content",),
+            reasoning_option="thinking",
+            # https://platform.moonshot.ai/docs/api/chat: json_object.
+            response_format="json_object",
+            cache_key="prompt_cache_key",
+            seed_option=False,
+            parallel_option=False,
+        ),
+    ),
+    Profile(
+        name="openai",
+        base_url="https://api.openai.com/v1",
+        key_variables=("OPENAI_API_KEY",),
+        default_model="gpt-4.1-mini",
+        quirks=_OPENAI_QUIRKS,
+    ),
+    Profile(
+        name="xai",
+        base_url="https://api.x.ai/v1",
+        key_variables=("XAI_API_KEY",),
+        # https://docs.x.ai/docs/guides/reasoning: reasoning_content; reasoning_effort where a model has it,
+        # else 400, which is remembered.
+        quirks=ChatQuirks(
+            max_tokens_key="max_completion_tokens", names=True, reasoning_read=("reasoning_content",)
+        ),
+    ),
+    Profile(
+        name="zai",
+        base_url="https://api.z.ai/api/paas/v4",
+        key_variables=("ZAI_API_KEY", "Z_AI_API_KEY"),
+        quirks=ChatQuirks(
+            # https://docs.z.ai/guides/capabilities/thinking-mode: a switch; reasoning of a round goes back.
+            reasoning_option="thinking",
+            reasoning_echo="reasoning_content",
+            reasoning_read=("reasoning_content",),
+            # https://docs.z.ai/api-reference/llm/chat-completion: tool_choice is auto only; json_object; no
+            # seed, no stream_options; the finish reason network_error.
+            tool_choice_option=False,
+            response_format="json_object",
+            stream_usage=False,
+            seed_option=False,
+            parallel_option=False,
+            error_finishes=("error", "network_error"),
+        ),
+    ),
+)
+
+_ROUTERS: tuple[Profile, ...] = (
+    Profile(
+        name="fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variables=("FIREWORKS_API_KEY",),
+        # https://docs.fireworks.ai/api-reference/post-chatcompletions; reasoning_content goes back for
+        # interleaved thinking: https://docs.fireworks.ai/guides/reasoning
+        quirks=ChatQuirks(reasoning_echo="reasoning_content", response_format="without_tools"),
+    ),
+    Profile(
+        name="groq",
+        base_url="https://api.groq.com/openai/v1",
+        key_variables=("GROQ_API_KEY",),
+        quirks=ChatQuirks(
+            # https://console.groq.com/docs/openai: messages[].name is refused.
+            max_tokens_key="max_completion_tokens",
+            # https://console.groq.com/docs/structured-outputs: "Streaming and tool use are not currently
+            # supported with Structured Outputs".
+            response_format="none",
+            # https://console.groq.com/docs/reasoning: the field is called `reasoning`.
+            reasoning_read=("reasoning", "reasoning_content"),
+            user_parts=("image",),
+        ),
+    ),
+    Profile(
+        name="huggingface",
+        # https://huggingface.co/docs/inference-providers: the host behind it varies, so little is assumed.
+        base_url="https://router.huggingface.co/v1",
+        key_variables=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+        quirks=ChatQuirks(response_format="without_tools", user_parts=("image",)),
+    ),
+    Profile(
+        name="nvidia",
+        base_url="https://integrate.api.nvidia.com/v1",
+        key_variables=("NVIDIA_API_KEY",),
+        # https://docs.api.nvidia.com/nim/reference/llm-apis: vLLM behind it, one grammar for a request.
+        quirks=ChatQuirks(
+            response_format="without_tools", merge_user_turns=True, empty_content="empty_string"
+        ),
+    ),
+    Profile(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        key_variables=("OPENROUTER_API_KEY",),
+        default_model="openai/gpt-4.1-mini",
+        routing=True,
+        quirks=ChatQuirks(
+            # https://openrouter.ai/docs/use-cases/reasoning-tokens: blocks go back unchanged, in order.
+            replay_field="reasoning_details",
+            reasoning_option="reasoning_object",
+            reasoning_read=("reasoning", "reasoning_content"),
+            # https://openrouter.ai/docs/guides/best-practices/prompt-caching: `session_id` keeps a
+            # conversation with one host; Anthropic's and Alibaba's models cache only what is marked.
+            cache_key="session_id",
+            cache_markers=("anthropic/", "~anthropic/", "qwen/"),
+        ),
+    ),
+    Profile(
+        name="together",
+        base_url="https://api.together.xyz/v1",
+        key_variables=("TOGETHER_API_KEY",),
+        # https://docs.together.ai/docs/openai-api-compatibility, https://docs.together.ai/docs/json-mode
+        quirks=ChatQuirks(
+            response_format="without_tools",
+            reasoning_read=("reasoning", "reasoning_content"),
+            user_parts=("image",),
+        ),
+    ),
+)
+
+_OWN_SERVERS: tuple[Profile, ...] = (
+    Profile(
+        name="custom",
+        base_url=None,
+        # A key of another host must not reach this one, so no well-known variable is read.
+        key_variables=("HERMES_CUSTOM_API_KEY",),
+        needs_key=False,
+        quirks=_OWN_SERVER,
+    ),
+    Profile(
+        name="llamacpp",
+        base_url="http://127.0.0.1:8080/v1",
+        key_variables=("LLAMA_API_KEY",),
+        needs_key=False,
+        counts_tokens="llamacpp",
+        quirks=ChatQuirks(
+            merge_user_turns=True,
+            # The server puts a missing content into its templates as the word "None" in some versions.
+            empty_content="empty_string",
+            response_format="without_tools",
+            reasoning_option="none",
+            # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+            reasoning_read=("reasoning_content",),
+        ),
+    ),
+    Profile(
+        name="lmstudio",
+        # https://lmstudio.ai/docs/developer/openai-compat
+        base_url="http://127.0.0.1:1234/v1",
+        key_variables=("LM_API_TOKEN",),
+        needs_key=False,
+        quirks=ChatQuirks(
+            merge_user_turns=True,
+            empty_content="empty_string",
+            response_format="without_tools",
+            user_parts=("image",),
+        ),
+    ),
+    Profile(
+        name="ollama",
+        # https://docs.ollama.com/api/openai-compatibility
+        base_url="http://127.0.0.1:11434/v1",
+        key_variables=("OLLAMA_API_KEY",),
+        needs_key=False,
+        quirks=ChatQuirks(
+            response_format="without_tools",
+            empty_content="empty_string",
+            tool_choice_option=False,
+            parallel_option=False,
+            reasoning_read=("reasoning", "reasoning_content"),
+            user_parts=("image",),
+        ),
+    ),
+    Profile(
+        name="vllm",
+        # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+        base_url="http://127.0.0.1:8000/v1",
+        key_variables=("VLLM_API_KEY",),
+        needs_key=False,
+        quirks=ChatQuirks(
+            merge_user_turns=True,
+            response_format="without_tools",
+            # Newer versions call the field `reasoning`, older ones `reasoning_content`.
+            reasoning_read=("reasoning", "reasoning_content"),
+            user_parts=("image", "audio"),
+        ),
+    ),
+)
+
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in (*_VENDORS, *_ROUTERS, *_OWN_SERVERS)}
+"""All rows by name."""

@@ -1,0 +1,40 @@
+"""How OpenRouter chooses among the hosts of a model."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["MaxPrice", "Routing"]
+
+
+class MaxPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The most that a request may cost: US dollars for a million tokens, or for one request or image."""
+
+    prompt: float | None = None
+    completion: float | None = None
+    request: float | None = None
+    image: float | None = None
+
+
+class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The field `provider` of a request: https://openrouter.ai/docs/features/provider-routing.
+
+    `order` are the hosts to try first, `only` and `ignore` limit them; `allow_fallbacks` lets others answer
+    when these can not. `require_parameters` takes hosts only that know every parameter. `data_collection`,
+    `zdr` and `enforce_distillable_text` say what a host may do with the data. What is left out is left to
+    OpenRouter.
+    """
+
+    order: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    allow_fallbacks: bool | None = None
+    require_parameters: bool | None = None
+    data_collection: Literal["allow", "deny"] | None = None
+    zdr: bool | None = None
+    enforce_distillable_text: bool | None = None
+    quantizations: tuple[str, ...] = ()
+    sort: Literal["price", "throughput", "latency"] | None = None
+    max_price: MaxPrice | None = None
