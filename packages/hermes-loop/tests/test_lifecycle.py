@@ -11,7 +11,15 @@ import pytest
 from hermes_loop import AIAgent, UnexpectedOptionError, wiring
 from hermes_loop.no_tools import NoTools
 from hermes_loop.shielding import Bounds
-from hermes_messages import ConfigurationError, ErrorKind, HermesError, ProviderError, validate
+from hermes_messages import (
+    ConfigurationError,
+    ErrorKind,
+    HermesError,
+    ProviderError,
+    TextPart,
+    UserMessage,
+    validate,
+)
 from hermes_messages.protocols import Agent, ConversationResult, ProviderOptions, ToolExecutor
 from hermes_messages.testing import (
     MemoryStore,
@@ -342,11 +350,68 @@ class TestOptions:
             {"provider": object()},
             {"tools": print},
             {"session_db": object()},
+            {"enabled_toolsets": "file"},
+            {"enabled_toolsets": [5]},
+            {"tools": "file"},
+            {"session_id": ""},
+            {"session_id": 5},
+            {"model": " "},
+            {"api_key": 5},
+            {"system_prompt": b"x"},
+            {"temperature": "hot"},
+            {"temperature": float("nan")},
+            {"temperature": True},
+            {"seed": "x"},
+            {"lease_ttl_s": 0},
+            {"lease_ttl_s": float("inf")},
+            {"cwd": 5},
+            {"cwd": b"/"},
+            {"save_trajectories": 5},
+            {"session_metadata": {"a": object()}},
+            {"request_overrides": 5},
+            {"tool_settings": 5},
+            {"prefill_messages": [5]},
+            {"prefill_messages": "hello"},
+            {"step_callback": 5},
         ],
     )
     def test_values_that_can_not_work_are_refused_at_once(self, options: dict[str, object]) -> None:
         with pytest.raises(ConfigurationError):
             AIAgent(**options)  # type: ignore[arg-type]
+
+    def test_a_key_of_the_wrong_kind_is_not_in_the_error(self) -> None:
+        with pytest.raises(ConfigurationError) as raised:
+            AIAgent(api_key=b"sk-very-secret")  # type: ignore[arg-type]
+        assert "secret" not in str(raised.value)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            {"user_message": 5},
+            {"user_message": " "},
+            {"user_message": UserMessage(())},
+            {"user_message": UserMessage((TextPart(" "),))},
+            {"user_message": UserMessage(5)},  # type: ignore[arg-type]
+            {"system_message": 5},
+            {"task_id": 5},
+            {"task_id": ""},
+            {"stream_callback": 5},
+            {"conversation_history": 5},
+            {"conversation_history": "hello"},
+            {"conversation_history": [None]},
+        ],
+    )
+    def test_what_a_turn_can_not_work_with_is_refused_before_it_begins(
+        self, arguments: dict[str, object]
+    ) -> None:
+        async def main() -> None:
+            store = MemoryStore()
+            agent = AIAgent(provider=ScriptedProvider([]), session_db=store)
+            with pytest.raises(HermesError):
+                await agent.run_conversation(**({"user_message": "hi"} | arguments))  # type: ignore[arg-type]
+            assert store.calls == []
+
+        asyncio.run(main())
 
     def test_the_key_is_in_no_repr(self) -> None:
         agent = AIAgent(provider="x", api_key="sk-very-secret")

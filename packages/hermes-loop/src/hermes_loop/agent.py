@@ -15,6 +15,7 @@ from typing import Final, Self
 from hermes_loop.admission import DEFAULT_TTL_S, LocalLease, admitted, lease_for
 from hermes_loop.background import BackgroundWork, running_turn, stop_tasks
 from hermes_loop.budget import IterationBudget
+from hermes_loop.checks import check_agent_arguments, check_text
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvent, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
@@ -28,7 +29,7 @@ from hermes_loop.options import (
     read_prefill,
     read_trajectory_dir,
 )
-from hermes_loop.request import read_request
+from hermes_loop.request import check_turn_arguments, read_request
 from hermes_loop.result import build_result
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
@@ -118,6 +119,7 @@ class AIAgent:
         event_callback: Callable[[TurnEvent], Awaitable[None] | None] | None = None,
         **others: object,
     ) -> None:
+        check_agent_arguments(locals())
         if others:
             check_other_options(others, inspect.signature(AIAgent.__init__).parameters)
         where = None if cwd is None else os.fspath(cwd)
@@ -223,6 +225,7 @@ class AIAgent:
         any side effect. A cancellation is raised after a short, bounded finalization.
         """
         request = read_request(user_message, system_message, conversation_history)
+        check_turn_arguments(task_id, stream_callback)
         return await self._run_turn(request, task_id, stream_callback, None)
 
     async def chat(
@@ -245,6 +248,7 @@ class AIAgent:
         `contextlib.aclosing` where a loop may be left early.
         """
         request = read_request(user_message, system_message, conversation_history)
+        check_turn_arguments(task_id, None)
         queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         task = asyncio.create_task(self._run_turn(request, task_id, None, queue.put_nowait))
         task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -271,8 +275,7 @@ class AIAgent:
     def steer(self, text: str) -> None:
         """Hand the model a note at the next boundary: after the tool results, or at the start of the next
         turn when this one ends before. Delivered once."""
-        if not text.strip():
-            raise ConfigurationError("a steer note must have text")
+        check_text("a steer note", text, filled=True)
         self._steering.add(clean_text(text))
 
     def spawn_background(

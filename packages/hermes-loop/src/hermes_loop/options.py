@@ -210,6 +210,10 @@ def read_prefill(messages: Sequence[Message | Mapping[str, JsonValue]] | None) -
         return ()
     read: list[Message] = []
     for message in messages:
+        if not isinstance(message, Mapping | Message):
+            raise ConfigurationError(
+                f"prefill_messages must hold messages or dicts, not {type(message).__name__}"
+            )
         read.extend(messages_from_dicts([message]) if isinstance(message, Mapping) else [message])
     try:
         transcript = Transcript(read)

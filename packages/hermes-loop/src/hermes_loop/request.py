@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from hermes_loop.checks import check_callback, check_text, check_user_message
 from hermes_loop.turn_state import TurnRequest
 from hermes_messages import ConfigurationError, JsonValue, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.openai_shape import messages_from_dicts
+from hermes_messages.protocols import StreamCallback
 
-__all__ = ["read_request"]
+__all__ = ["check_turn_arguments", "read_request"]
 
 
 def read_request(
@@ -20,14 +22,22 @@ def read_request(
     """Raises `ConfigurationError`, `MessageFormatError`."""
     if isinstance(user_message, str):
         user_message = UserMessage(clean_text(user_message))
-    if not isinstance(user_message, UserMessage):
+    check_user_message(user_message)
+    check_text("system_message", system_message)
+    if history is not None and (
+        isinstance(history, str | bytes | Mapping) or not isinstance(history, Iterable)
+    ):
         raise ConfigurationError(
-            f"the user message must be text or a UserMessage, not {type(user_message).__name__}"
+            f"conversation_history must be a list of message dicts, not {type(history).__name__}"
         )
-    if isinstance(user_message.content, str) and not user_message.content.strip():
-        raise ConfigurationError("the user message is empty")
     return TurnRequest(
         user_message=user_message,
         system_message=system_message,
         history=None if history is None else messages_from_dicts(history),
     )
+
+
+def check_turn_arguments(task_id: str | None, stream_callback: StreamCallback | None) -> None:
+    """Raises `ConfigurationError`."""
+    check_text("task_id", task_id, filled=True)
+    check_callback("stream_callback", stream_callback)

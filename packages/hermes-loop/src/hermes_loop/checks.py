@@ -1,0 +1,136 @@
+"""Whether what a host gives is of the kind that it must be, told before anything happens. Pure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from hermes_messages import ConfigurationError, TextPart, UserMessage
+
+__all__ = ["check_agent_arguments", "check_callback", "check_text", "check_user_message"]
+
+
+def check_text(name: str, value: object, *, filled: bool = False) -> None:
+    """None or text; with `filled` not blank. The value is in no error: it may be a key."""
+    if value is not None and not isinstance(value, str):
+        raise ConfigurationError(f"{name} must be text, not {type(value).__name__}")
+    if filled and value is not None and not value.strip():
+        raise ConfigurationError(f"{name} must not be empty")
+
+
+def check_callback(name: str, value: object) -> None:
+    """None or something that can be called."""
+    if value is not None and not callable(value):
+        raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
+
+
+def check_user_message(message: object) -> None:
+    """A message that says something."""
+    if not isinstance(message, UserMessage):
+        raise ConfigurationError(
+            f"the user message must be text or a UserMessage, not {type(message).__name__}"
+        )
+    content: object = message.content
+    if not isinstance(content, str | tuple):
+        raise ConfigurationError(
+            f"the content of the user message must be text or a tuple of parts, not {type(content).__name__}"
+        )
+    parts = (TextPart(content),) if isinstance(content, str) else content
+    if all(isinstance(part, TextPart) and not part.text.strip() for part in parts):
+        raise ConfigurationError("the user message is empty")
+
+
+def _check_path(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise ConfigurationError(f"{name} must be a path, not {type(value).__name__}")
+
+
+def _check_names(name: str, value: object) -> None:
+    if value is None:
+        return
+    if isinstance(value, str):
+        raise ConfigurationError(f"{name} must be a list of names: write [{value!r}]")
+    if not isinstance(value, Iterable) or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(f"{name} must be a list of names, not {value!r}")
+
+
+def _check_mapping(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} must be a dict, not {type(value).__name__}")
+
+
+def _check_json(name: str, value: object) -> None:
+    _check_mapping(name, value)
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} must be JSON: {error}") from None
+
+
+def _check_number(name: str, value: object) -> None:
+    if value is not None and (
+        not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value)
+    ):
+        raise ConfigurationError(f"{name} must be a number, not {value!r}")
+
+
+def _check_seconds(name: str, value: object) -> None:
+    _check_number(name, value)
+    if not isinstance(value, int | float) or value <= 0:
+        raise ConfigurationError(f"{name} must be a number of seconds above 0, not {value!r}")
+
+
+def _check_whole(name: str, value: object) -> None:
+    if value is not None and type(value) is not int:
+        raise ConfigurationError(f"{name} must be a whole number, not {value!r}")
+
+
+def _check_filled(name: str, value: object) -> None:
+    check_text(name, value, filled=True)
+
+
+def _check_listed(name: str, value: object) -> None:
+    if isinstance(value, str | bytes | Mapping):
+        raise ConfigurationError(f"{name} must be a list, not {type(value).__name__}")
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
+    "model": _check_filled,
+    "tools": _check_listed,
+    "base_url": check_text,
+    "api_key": check_text,
+    "enabled_toolsets": _check_names,
+    "disabled_toolsets": _check_names,
+    "session_id": _check_filled,
+    "save_trajectories": _check_path,
+    "ephemeral_system_prompt": check_text,
+    "system_prompt": check_text,
+    "identity": check_text,
+    "prefill_messages": _check_listed,
+    "temperature": _check_number,
+    "seed": _check_whole,
+    "reasoning_config": _check_mapping,
+    "request_overrides": _check_mapping,
+    "cwd": _check_path,
+    "provider_settings": _check_mapping,
+    "tool_settings": _check_mapping,
+    "source": _check_filled,
+    "session_metadata": _check_json,
+    "parent_session_id": _check_filled,
+    "lease_ttl_s": _check_seconds,
+}
+
+
+def check_agent_arguments(given: Mapping[str, object]) -> None:
+    """The arguments of `AIAgent`, by name, each for itself. Raises `ConfigurationError`."""
+    for name, value in given.items():
+        if name.endswith("_callback"):
+            check_callback(name, value)
+        elif name in _CHECKS and not isinstance(value, bool):
+            _CHECKS[name](name, value)
+        elif name in _CHECKS and name != "save_trajectories":
+            raise ConfigurationError(f"{name} must not be {value!r}")
