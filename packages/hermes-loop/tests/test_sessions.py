@@ -20,6 +20,7 @@ from hermes_messages import (
     UserMessage,
     validate,
 )
+from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import NewMessage, SessionInfo, SessionRecord, StoredMessage, ToolRound
 from hermes_messages.testing import (
     MemoryStore,
@@ -123,6 +124,37 @@ def test_a_history_of_a_new_session_is_stored_before_the_turn() -> None:
             result = await agent.run_conversation("now", conversation_history=history)
         assert result["saved"]
         assert [m.content for m in store.messages("s")] == ["x", None, "r", "y", "now", "z"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_history_that_ends_with_open_calls_is_answered_as_unknown(stored: bool) -> None:
+    """A transcript that was cut off in a round; the host's, or one that the store can not close."""
+    cut_off: list[Message] = [
+        UserMessage("go"),
+        AssistantMessage(None, tool_calls=tuple(ToolCall(i, "t", "{}") for i in "ab")),
+        ToolMessage("b", "done"),
+    ]
+
+    async def main() -> None:
+        store = MemoryStore()
+        tool = ToolDouble("t")
+        if stored:
+            await store.ensure_session("s", SessionInfo())
+            rows = [NewMessage(str(number), message) for number, message in enumerate(cut_off)]
+            await store.append_messages_batch("s", rows)
+        async with make(store, text("I see."), text("Yes."), tools=[tool]) as agent:
+            history = None if stored else to_dicts(cut_off)
+            result = await agent.run_conversation("what happened?", conversation_history=history)
+            again = await agent.run_conversation("and now?")
+        assert result["final_response"] == "I see."
+        assert again["final_response"] == "Yes."
+        assert tool.arguments == []
+        assert validate(again["transcript"]) == []
+        results = [m for m in again["transcript"] if isinstance(m, ToolMessage)]
+        assert {m.tool_call_id: m.status for m in results} == {"b": "ok", "a": "unknown"}
+        assert again["saved"]
 
     asyncio.run(main())
 

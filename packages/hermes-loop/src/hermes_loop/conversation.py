@@ -44,6 +44,15 @@ class Conversation:
         lease before the one that is held now was this conversation's own."""
         return self._read_under == previous_lease
 
+    def ends_like(self, stored: Sequence[Message]) -> bool:
+        """Whether what the store holds ends with all of this but what is still owed to the store: nobody else
+        wrote the session since, although another lease was given out."""
+        owed = {id(message) for message in self.journal.owed()}
+        acknowledged = [message for message in self.messages if id(message) not in owed]
+        if not acknowledged:
+            return not stored
+        return list(stored[-len(acknowledged) :]) == acknowledged
+
     def read_under(self, lease_number: int) -> None:
         """What is remembered is what the holder of lease `lease_number` sees."""
         self._read_under = lease_number

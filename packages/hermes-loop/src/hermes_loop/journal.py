@@ -58,14 +58,20 @@ class Journal:
     @property
     def unsaved(self) -> int:
         """How many messages the store has not acknowledged."""
-        count = 0
+        return len(self.owed())
+
+    def owed(self) -> list[Message]:
+        """The messages that the store has not acknowledged, in order."""
+        owed: list[Message] = []
         for record in self._records:
             if isinstance(record, RoundRecord):
-                results = sum(result is not None for result in record.results) - len(record.saved)
-                count += results + (record.stored is None)
+                if record.stored is None:
+                    owed.append(record.message)
+                results = enumerate(record.results)
+                owed += [r for position, r in results if r is not None and position not in record.saved]
             else:
-                count += 1
-        return count
+                owed.append(record.message)
+        return owed
 
     def add(self, uid: str, message: Message) -> None:
         """Record a message that belongs to no tool round."""

@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from hermes_messages import AssistantMessage, LeaseLostError, Message, StoreError, ToolMessage
+from hermes_messages import AssistantMessage, LeaseLostError, Message, StoreError, ToolCall, ToolMessage
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage
 
-__all__ = ["OpenRound", "close_open_rounds", "find_open_rounds", "unsaved_tail"]
+__all__ = ["OpenRound", "answered", "close_open_rounds", "find_open_rounds", "unsaved_tail"]
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,22 @@ def find_open_rounds(stored: Sequence[StoredMessage]) -> list[OpenRound]:
     return found
 
 
+def answered(messages: Sequence[Message]) -> Sequence[Message]:
+    """`messages`, valid but for their end, with an "unknown" result for each call that is open there: a user
+    message can follow then."""
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+            continue
+        if isinstance(message, AssistantMessage) and len(results) < len(message.tool_calls):
+            known = {result.tool_call_id for result in results}
+            missing = [_unknown(call) for call in message.tool_calls if call.id not in known]
+            return (*messages, *missing)
+        break
+    return messages
+
+
 def unsaved_tail(stored: Sequence[Message], given: Sequence[Message]) -> Sequence[Message]:
     """The messages of `given` that have to be written although `stored` is there.
 
@@ -78,8 +94,9 @@ async def close_open_rounds(
             logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
             continue
         for position in round_.missing:
-            call = round_.message.tool_calls[position]
-            result = ToolMessage(
-                tool_call_id=call.id, content=UNKNOWN_RESULT, name=call.name, status="unknown"
-            )
+            result = _unknown(round_.message.tool_calls[position])
             await store.set_tool_result(stored, position, result, lease=lease)
+
+
+def _unknown(call: ToolCall) -> ToolMessage:
+    return ToolMessage(tool_call_id=call.id, content=UNKNOWN_RESULT, name=call.name, status="unknown")

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
-from hermes_loop.resume import close_open_rounds, find_open_rounds, unsaved_tail
+from hermes_loop.resume import answered, close_open_rounds, find_open_rounds, unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Proceed, Stop
 from hermes_messages import Message, StoreError, SystemMessage, content_text
-from hermes_messages.protocols import SessionRecord, SessionStore, TurnContext
+from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, TurnContext
 from hermes_messages.repair import repair
 
 __all__ = ["build_turn_context"]
@@ -58,13 +58,14 @@ async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None
 async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
     conversation = turn.conversation
     given = turn.request.history
+    stored: list[Message] = []
     if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
-        stored = await _read_stored(turn, deps.store)
-        if given is None:
-            conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
-        conversation.journal.forget()
-    else:
-        stored = []
+        rows = await deps.store.get_messages(turn.session_id)
+        if given is not None or not conversation.ends_like([row.message for row in rows]):
+            stored = await _settle_open_rounds(turn, deps.store, rows)
+            if given is None:
+                conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
+            conversation.journal.forget()
     if given is not None:
         history = _without_system(turn, _repaired(turn, given, "the given history"))
         conversation.replace(history)
@@ -74,8 +75,10 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
     conversation.read_under(turn.lease.number)
 
 
-async def _read_stored(turn: TurnState, store: SessionStore) -> list[Message]:
-    rows = await store.get_messages(turn.session_id)
+async def _settle_open_rounds(
+    turn: TurnState, store: SessionStore, rows: Sequence[StoredMessage]
+) -> list[Message]:
+    """What is stored once every round has all of its results."""
     rounds = find_open_rounds(rows)
     if rounds:
         text = f"{len(rounds)} stored tool rounds were cut off; missing results are recorded as unknown"
@@ -85,12 +88,16 @@ async def _read_stored(turn: TurnState, store: SessionStore) -> list[Message]:
     return [row.message for row in rows]
 
 
-def _repaired(turn: TurnState, messages: Sequence[Message], what: str) -> tuple[Message, ...]:
+def _repaired(turn: TurnState, messages: Sequence[Message], what: str) -> Sequence[Message]:
     repaired = repair(messages)
     for change in repaired.changes:
         text = f"{what}: {change.kind} at message {change.index}"
         log_phase(turn, "build_turn_context", "Repaired", logging.WARNING, text)
-    return repaired.messages
+    messages = answered(repaired.messages)
+    if len(messages) > len(repaired.messages):
+        text = f"{what}: it ends with calls that have no result; they are answered as unknown"
+        log_phase(turn, "build_turn_context", "Repaired", logging.WARNING, text)
+    return messages
 
 
 def _without_system(turn: TurnState, messages: Sequence[Message]) -> Sequence[Message]:
