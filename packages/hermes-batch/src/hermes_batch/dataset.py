@@ -6,12 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-import aiofiles
 import aiofiles.os
 from msgspec import Struct
 
 from hermes_batch.errors import DatasetError
-from hermes_batch.files import file_lines
+from hermes_batch.files import check_readable, file_lines
 from hermes_batch.plan import RowKey
 from hermes_batch.rows import BadRow, Row, read_row
 
@@ -28,8 +27,7 @@ async def _check_file(path: Path) -> None:
     if not await aiofiles.os.path.isfile(path):
         raise DatasetError(f'{path} is not a file; the dataset is a JSONL file, one {{"prompt": ...}} a line')
     try:
-        async with aiofiles.open(path, "rb") as file:
-            await file.read(1)
+        await check_readable(path)
     except OSError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error.strerror}") from error
 

@@ -17,7 +17,6 @@ from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-import aiofiles
 import aiofiles.os
 
 from hermes_batch.supervision import finish
@@ -26,6 +25,7 @@ __all__ = [
     "AppendFile",
     "FileLock",
     "ReadFile",
+    "check_readable",
     "cut_torn_tail",
     "file_line_batches",
     "file_lines",
@@ -101,8 +101,20 @@ async def remove_leftovers(directory: Path) -> None:
 
 async def read_bytes(path: Path) -> bytes:
     """The whole of a small file."""
-    async with aiofiles.open(path, "rb") as file:
-        return await file.read()
+    file = await ReadFile.open(path)
+    try:
+        return await file.read_at(0, _CHUNK)
+    finally:
+        await file.close()
+
+
+async def check_readable(path: Path) -> None:
+    """Raise `OSError` unless the file at `path` can be opened and read."""
+    file = await ReadFile.open(path)
+    try:
+        await file.read_at(0, 1)
+    finally:
+        await file.close()
 
 
 async def sync_directory(directory: Path) -> None:
@@ -125,10 +137,12 @@ async def file_line_batches(path: Path) -> AsyncGenerator[list[tuple[int, bytes]
     Lines end at the byte `\\n` and nowhere else: JSON text may hold U+2028 and its kin. A last line without
     a line feed comes too; whether it is whole is for the caller to judge. Memory: one line and a chunk.
     """
-    async with aiofiles.open(path, "rb") as file:
-        offset = 0
+    file = await ReadFile.open(path)
+    try:
+        offset = read = 0
         pieces: list[bytes] = []  # of a line that is longer than what was read so far
-        while chunk := await file.read(_CHUNK):
+        while chunk := await file.read_at(read, _CHUNK):
+            read += len(chunk)
             head, feed, tail = chunk.partition(b"\n")
             pieces.append(head)
             if not feed:
@@ -142,6 +156,8 @@ async def file_line_batches(path: Path) -> AsyncGenerator[list[tuple[int, bytes]
             yield batch
         if last := b"".join(pieces):
             yield [(offset, last)]
+    finally:
+        await file.close()
 
 
 async def file_lines(path: Path) -> AsyncGenerator[tuple[int, bytes], None]:

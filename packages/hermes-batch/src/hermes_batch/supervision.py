@@ -63,7 +63,7 @@ async def supervised(
         raise StoppedError if until is not None and until.is_set() else OverrunError
     if task.cancelled():
         raise SelfCancelledError(f"{what} ended as cancelled, which nobody asked for")
-    return task.result()
+    return await task  # it is done: this does not wait
 
 
 async def _wait_for(event: asyncio.Event) -> None:
@@ -82,7 +82,7 @@ async def finish(work: Awaitable[T], *, what: str) -> T:
     except asyncio.CancelledError:
         await _await_end(task, what)
         raise
-    return task.result()
+    return await task  # it is done: this does not wait
 
 
 async def _end(task: asyncio.Future[Any], what: str) -> None:
