@@ -118,6 +118,9 @@ class RecordReader:
         return self._files[shard]
 
     async def __aexit__(self, *_: object) -> None:
+        await finish(self._close_all(), what="closing shards")
+
+    async def _close_all(self) -> None:
         while self._files:
             await self._files.popitem()[1].close()
 

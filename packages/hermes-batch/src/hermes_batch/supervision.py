@@ -55,7 +55,7 @@ async def supervised(
         raise
     finally:
         for watcher in watched - {task}:
-            watcher.cancel()
+            await _end(watcher, "watching for a stop")
     by_itself = task.done()
     if not by_itself:
         await _end(task, what)
