@@ -1,0 +1,201 @@
+"""A `ChatRequest` to the body of a Messages request.
+
+"Create a Message" (platform.claude.com/docs/en/api/messages/create). The body is `{"model": ...,
+<parameters>, "tools": [...], "system": [...], "messages": [` + joined segments + `]}`. Closed segments are
+encoded once for each log, so consecutive bodies of one conversation share their bytes up to the last closed
+segment, cache markers left aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Raw
+
+from hermes_messages import ChatRequest, ErrorKind, Message, MessageLog, ProviderError, ToolSpec
+from hermes_messages.parts import Origin
+from hermes_messages.stable_bytes import StableBytes
+from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH, encode_segment
+from hermes_providers.wire.anthropic_cache import (
+    MAX_MARKERS,
+    join_messages,
+    marked,
+    marker_bytes,
+    marker_places,
+)
+from hermes_providers.wire.anthropic_history import LogFacts, facts_of, last_answer
+from hermes_providers.wire.anthropic_parameters import (
+    Circumstances,
+    answers_by_tool,
+    parameters,
+    thinks_on_budget,
+)
+from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, rules_for
+from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL, begins_with_thinking, own_blocks
+from hermes_providers.wire.anthropic_schema import input_schema
+from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.wire.openai_chat_request import read_extra_body
+
+__all__ = ["AnthropicRequestBuilder"]
+
+_MAX_ENCODERS = 16
+_NOT_COUNTED = ("max_tokens", "stream", "temperature", "stop_sequences")
+_ANY_INPUT = Raw(b'{"type":"object"}')
+
+
+class AnthropicRequestBuilder:
+    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+
+    def __init__(self, settings: WireSettings, quirks: AnthropicQuirks) -> None:
+        self._settings = settings
+        self._quirks = quirks
+        self._url = address(settings.base_url, quirks.path)
+        self._extra_body = read_extra_body(settings.extra_body)
+        self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
+        self._encoders: dict[str, StableBytes] = {}
+        self._renamed: dict[int, str] = {}
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tools_bytes = b""
+
+    @property
+    def encode_calls(self) -> int:
+        """How many segments were encoded so far."""
+        return sum(encoder.encode_calls for encoder in self._encoders.values())
+
+    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
+        """Where the request goes."""
+        return self._url
+
+    def build(self, request: ChatRequest) -> bytes:
+        """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
+        return self._body(request)
+
+    def count_body(self, request: ChatRequest) -> bytes:
+        """The body that asks for the number of tokens ("Token counting"). Raises as `build` does."""
+        return self._body(request, without=_NOT_COUNTED)
+
+    def _body(self, request: ChatRequest, without: Sequence[str] = ()) -> bytes:
+        facts = facts_of(self._logs, request.history)
+        sent_tools = _sent_tools(request, facts)
+        if request.tools:
+            facts.tools = request.tools
+        circumstances = self._circumstances(request, has_tools=bool(sent_tools))
+        tools = self._tool_blocks(sent_tools)
+        if answers_by_tool(request, self._quirks, circumstances):
+            tools = b",".join(filter(None, (tools, _output_tool(request))))
+            circumstances = msgspec.structs.replace(circumstances, has_tools=True)
+        fields = parameters(request, self._quirks, circumstances)
+        fields.update(self._extra_body)
+        fields.update(read_extra_body(request.extra_body))
+        for name in without:
+            fields.pop(name, None)
+        tools = b"" if "tools" in fields else tools
+        system, messages = _sorted(self._segments(request, facts))
+        system = [] if "system" in fields else system
+        marker = self._marker(circumstances)
+        left = MAX_MARKERS - ("cache_control" in fields) - bool(tools) - bool(system) if marker else 0
+        pieces: list[bytes | memoryview] = [dump(fields)[:-1]]
+        if tools:
+            pieces += [b',"tools":[', marked(tools, marker), b"]"]
+        if system:
+            pieces += [b',"system":[', marked(b",".join(system), marker), b"]"]
+        pieces.append(b',"messages":[')
+        pieces += join_messages(messages, marker_places(messages, left), marker)
+        pieces.append(b"]}")
+        return b"".join(pieces)
+
+    def _segments(self, request: ChatRequest, facts: LogFacts) -> list[bytes]:
+        self._renamed = facts.renamed
+        encoded = self._encoder(request.model).encode(request.history)
+        return [segment for segment in (*encoded.closed, encoded.open_tail) if segment]
+
+    def _encoder(self, model: str) -> StableBytes:
+        """The encoder for a model: which thinking blocks go back may depend on it."""
+        key = model if self._quirks.replay == "same_model" else ""
+        encoder = self._encoders.get(key)
+        if encoder is None:
+            if len(self._encoders) >= _MAX_ENCODERS:
+                self._encoders.pop(next(iter(self._encoders)))
+            encoder = self._encoders[key] = StableBytes(partial(self._encode, self._origin(model)))
+        return encoder
+
+    def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
+        return encode_segment(messages, self._quirks, origin, self._renamed)
+
+    def _origin(self, model: str) -> Origin:
+        return Origin(self._settings.provider, self._settings.host, model)
+
+    def _circumstances(self, request: ChatRequest, *, has_tools: bool) -> Circumstances:
+        rules = rules_for(request.model)
+        thoughtless = False
+        if thinks_on_budget(request, self._quirks, rules):
+            answer = last_answer(request.history)
+            if answer is not None and answer.tool_calls:
+                own = own_blocks(answer.replay, self._quirks, self._origin(request.model))
+                thoughtless = not begins_with_thinking(own, self._quirks)
+        return Circumstances(
+            rules=rules,
+            refused=self._settings.refusals.of(request.model),
+            has_tools=has_tools,
+            thoughtless_round=thoughtless,
+        )
+
+    def _marker(self, circumstances: Circumstances) -> bytes:
+        if not self._quirks.cache_markers or "cache_control" in circumstances.refused:
+            return b""
+        return marker_bytes(self._quirks.cache_ttl)
+
+    def _tool_blocks(self, tools: tuple[ToolSpec, ...]) -> bytes:
+        if tools is not self._tools:
+            self._tools = tools
+            self._tools_bytes = b",".join(dump(_tool(tool)) for tool in tools)
+        return self._tools_bytes
+
+
+def _sent_tools(request: ChatRequest, facts: LogFacts) -> tuple[ToolSpec, ...]:
+    """The tools of the request. Without any, what old calls refer to goes along, not to be called: a request
+    with `tool_use` blocks "must define tools", and the same tools keep the cached prefix."""
+    if request.tools or not facts.called:
+        return request.tools
+    if not facts.tools:
+        facts.tools = tuple(ToolSpec(name, "", _ANY_INPUT) for name in facts.called)
+    return facts.tools
+
+
+def _tool(tool: ToolSpec) -> dict[str, object]:
+    described = {"description": tool.description} if tool.description.strip() else {}
+    return {"name": tool.name, **described, "input_schema": input_schema(tool.parameters)}
+
+
+def _output_tool(request: ChatRequest) -> bytes:
+    return dump(
+        {
+            "name": OUTPUT_TOOL,
+            "description": "Give the final answer, in the form of this tool's input.",
+            "input_schema": request.response_schema,
+        }
+    )
+
+
+def _sorted(segments: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The system blocks in front, and the segments of the messages."""
+    system: list[bytes] = []
+    messages: list[bytes] = []
+    for segment in segments:
+        if segment[:1] != b"s":
+            messages.append(segment)
+        elif messages:
+            raise _unsendable("a system message stands behind other messages; only the first may be one")
+        else:
+            system.append(segment[HEADER_LENGTH:])
+    if not messages:
+        raise _unsendable("the conversation holds nothing to send but instructions")
+    return system, messages
+
+
+def _unsendable(reason: str) -> ProviderError:
+    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)
