@@ -57,7 +57,8 @@ def text_answer(*pieces: str, usage: object = None) -> bytes:
 
 
 def ask(*messages: Message, tools: tuple[ToolSpec, ...] = (), **more: Any) -> ChatRequest:
-    return ChatRequest(model="m-1", history=History.of(messages or (UserMessage("hi"),)), tools=tools, **more)
+    more = {"model": "m-1", **more}
+    return ChatRequest(history=History.of(messages or (UserMessage("hi"),)), tools=tools, **more)
 
 
 async def collect(provider: Provider, request: ChatRequest | None = None) -> list[StreamEvent]:

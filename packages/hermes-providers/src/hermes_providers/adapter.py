@@ -123,7 +123,7 @@ class HttpProvider:
         url, body = self._wire.builder.url(request), self._wire.builder.build(request)
         assembler = StreamAssembler(self.origin(request.model), self._wire.name)
         async with self._admission(request) as permit:
-            key, renewed = await self._route.keys.get(), False
+            key, may_renew = await self._route.keys.get(), True
             while True:
                 clock = self._clock(request)
                 async with self._transport.post(url, self._headers(key), body, clock) as reply:
@@ -142,9 +142,11 @@ class HttpProvider:
                         break
                     failure = read_error(await _error_body(reply))
                 self._learn(request, key, failure)
-                if renewed or failure.kind not in _OF_THE_KEY or not await self._route.keys.renew(key):
-                    raise failure
-                key, renewed = await self._route.keys.get(), True
+                if may_renew and failure.kind in _OF_THE_KEY:
+                    key, may_renew = await self._route.keys.renew(key), False
+                    if key is not None:
+                        continue
+                raise failure
             for event in assembler.flush():
                 yield event
             response = self._priced(request, assembler.finish(complete=incoming.complete))

@@ -137,7 +137,9 @@ def _read_object(value: JsonObject) -> _Said:
     if isinstance(error, str):
         return _Said(_text(value.get("message")) or error, _text(value.get("code")), error)
     inner = error if isinstance(error, dict) else value
-    message = _text(inner.get("message")) or _text(inner.get("detail")) or _text(inner.get("msg"))
+    holder = inner.get("message")  # Mistral puts the detail into the message
+    details = holder.get("detail") if isinstance(holder, dict) else inner.get("detail")
+    message = _validation(details) or _text(holder) or _text(details) or _text(inner.get("msg"))
     metadata = inner.get("metadata")
     detail = _text(metadata.get("raw")) if isinstance(metadata, dict) else None
     if detail:  # OpenRouter: the text of the host behind it
@@ -147,17 +149,18 @@ def _read_object(value: JsonObject) -> _Said:
         _text(inner.get("code")),
         _text(inner.get("type")) or _text(inner.get("status")),
         detail or "",
-        _text(inner.get("param")) or _location(inner.get("detail")),
+        _text(inner.get("param")),
     )
 
 
-def _location(detail: JsonValue) -> str | None:
-    """The place that an error of pydantic names: `[{"loc": ["body", "seed"], ...}]`."""
-    first = detail[0] if isinstance(detail, list) and detail else None
+def _validation(details: JsonValue) -> str | None:
+    """The first error of a validator as a line: `[{"loc": ["body", "x"], "msg": "..."}]` is "x: ..."."""
+    first = details[0] if isinstance(details, list) and details else None
     place = first.get("loc") if isinstance(first, dict) else None
-    if not isinstance(place, list):
+    if not isinstance(first, dict) or not isinstance(place, list):
         return None
-    return ".".join(str(step) for step in place if isinstance(step, str | int)) or None
+    steps = [str(step) for step in place if isinstance(step, str | int) and step != "body"]
+    return f"{'.'.join(steps)}: {_text(first.get('msg')) or 'not valid'}"
 
 
 def _parameter(said: _Said) -> str | None:

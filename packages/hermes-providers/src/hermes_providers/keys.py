@@ -32,8 +32,8 @@ class KeySource(Protocol):
         """Told of a request that failed; whether another key could be used at once."""
         ...
 
-    async def renew(self, refused: Secret | None) -> bool:
-        """After the host refused `refused`: whether `get` now gives a different key. Raises as `get` does."""
+    async def renew(self, refused: Secret | None) -> Secret | None:
+        """Another key than `refused`, which the host refused; None when there is none. Raises as `get`."""
         ...
 
     def secrets(self) -> tuple[str, ...]:
@@ -74,9 +74,9 @@ class FixedKey:
         """There is no other key."""
         return False
 
-    async def renew(self, refused: Secret | None) -> bool:  # noqa: ARG002 - part of the Protocol
+    async def renew(self, refused: Secret | None) -> Secret | None:  # noqa: ARG002 - the Protocol
         """There is no other key."""
-        return False
+        return None
 
     def secrets(self) -> tuple[str, ...]:
         """The key."""
@@ -115,12 +115,13 @@ class KeyFunction:
         """What to do about a refused key, `renew` says."""
         return False
 
-    async def renew(self, refused: Secret | None) -> bool:
-        """Call the function again, unless another request has done so since."""
+    async def renew(self, refused: Secret | None) -> Secret | None:
+        """The function's next key, or the one that another request got since."""
         async with self._lock():
-            if self._key is None or refused is None or self._key.reveal() == refused.reveal():
-                await self._call()
-            return self._key is not None and (refused is None or self._key.reveal() != refused.reveal())
+            key = self._key
+            if key is None or refused is None or key.reveal() == refused.reveal():
+                key = await self._call()
+            return None if refused is not None and key.reveal() == refused.reveal() else key
 
     def secrets(self) -> tuple[str, ...]:
         """The last keys that the function gave."""
@@ -190,9 +191,9 @@ class KeyPool:
         rests = self._rotation.rest(self._keys.index(key), error.kind, error.retry_after_s, now)
         return rests and self._rotation.any_ready(now)
 
-    async def renew(self, refused: Secret | None) -> bool:  # noqa: ARG002 - it rests since `report`
-        """Whether a key is left that does not rest."""
-        return self._rotation.any_ready(self._clock())
+    async def renew(self, refused: Secret | None) -> Secret | None:  # noqa: ARG002 - rests by now
+        """The next key that does not rest."""
+        return await self.get() if self._rotation.any_ready(self._clock()) else None
 
     def secrets(self) -> tuple[str, ...]:
         """All keys."""

@@ -1,0 +1,242 @@
+"""The shared rate limit: its arithmetic without a clock, and its queue under cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from byte_server import ByteServer, Hold, stream
+from hermes_messages import ConfigurationError
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers import RateLimiter, from_profile
+from hermes_providers.schedule import Limits, Schedule
+from wire_help import answer, ask, event, run, text_answer
+
+
+def schedule(**limits: Any) -> Schedule:
+    return Schedule(Limits(**limits), 0.0)
+
+
+def test_a_minutes_worth_goes_at_once_and_the_rest_at_an_even_pace() -> None:
+    one = schedule(requests_per_minute=60)
+    for _ in range(60):
+        assert one.wait_s(1, 0.0) == 0
+        one.start(1, 0.0)
+    assert one.wait_s(1, 0.0) == pytest.approx(1.0)
+    assert one.wait_s(1, 0.25) == pytest.approx(0.75)
+    assert one.wait_s(1, 1.0) == 0
+
+
+def test_tokens_count_beside_requests() -> None:
+    one = schedule(requests_per_minute=1000, tokens_per_minute=6000)
+    one.start(5000, 0.0)
+    assert one.wait_s(1000, 0.0) == 0
+    assert one.wait_s(3000, 0.0) == pytest.approx(20.0)
+
+
+def test_a_request_larger_than_the_bucket_goes_when_it_is_full_and_is_paid_for_later() -> None:
+    one = schedule(tokens_per_minute=600)
+    assert one.wait_s(6000, 0.0) == 0
+    one.start(6000, 0.0)
+    assert one.wait_s(1, 0.0) == pytest.approx((5400 + 1) / 10)
+
+
+def test_concurrency_is_freed_by_the_end_alone() -> None:
+    one = schedule(max_concurrent=1)
+    one.start(1, 0.0)
+    assert math.isinf(one.wait_s(1, 1e9))
+    one.end()
+    assert one.wait_s(1, 0.0) == 0
+
+
+def test_real_usage_corrects_the_estimate() -> None:
+    one = schedule(tokens_per_minute=600)
+    one.start(600, 0.0)
+    one.correct(600, 100, 0.0)
+    assert one.wait_s(500, 0.0) == 0
+    assert one.wait_s(510, 0.0) == pytest.approx(1.0)
+
+
+def test_a_hold_stops_everybody() -> None:
+    one = schedule()
+    one.hold(5.0, 10.0)
+    one.hold(1.0, 10.0)
+    assert one.wait_s(1, 12.0) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"requests_per_minute": 0}, {"tokens_per_minute": -1}, {"max_concurrent": 0}]
+)
+def test_limits_that_let_nothing_through_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        RateLimiter(**limits)
+
+
+@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 20)), min_size=1, max_size=40))
+def test_no_more_than_a_bucket_and_its_refill_ever_goes(story: list[tuple[int, float]]) -> None:
+    one, now, spent = schedule(tokens_per_minute=600, requests_per_minute=30), 0.0, 0
+    for sent, (tokens, pause) in enumerate(story):
+        now += pause
+        wait = one.wait_s(tokens, now)
+        assert wait < 120
+        now += wait
+        assert one.wait_s(tokens, now) <= 1e-6
+        one.start(tokens, now)
+        spent += tokens
+        assert spent <= 600 + now * 10 + 1e-3
+        assert sent + 1 <= 30 + now / 2 + 1e-3
+
+
+async def hold(
+    limiter: RateLimiter, order: list[int], number: int, gate: asyncio.Event, tokens: int = 1
+) -> None:
+    async with limiter.admit(tokens):
+        order.append(number)
+        await gate.wait()
+
+
+def test_first_come_first_served_also_for_large_requests() -> None:
+    async def main() -> None:
+        limiter, order = RateLimiter(max_concurrent=1), list[int]()
+        gates = [asyncio.Event() for _ in range(5)]
+        tasks = []
+        for number in range(5):
+            tasks.append(asyncio.create_task(hold(limiter, order, number, gates[number], 10 - number)))
+            await asyncio.sleep(0)
+        for gate in gates:
+            gate.set()
+        await asyncio.gather(*tasks)
+        assert order == [0, 1, 2, 3, 4]
+        assert (limiter.running, limiter.waiting) == (0, 0)
+
+    run(main())
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_cancelling_at_any_step_loses_no_place(steps: int) -> None:
+    async def main() -> None:
+        limiter, order = RateLimiter(max_concurrent=1), list[int]()
+        gate, later = asyncio.Event(), asyncio.Event()
+        first = asyncio.create_task(hold(limiter, order, 0, gate))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(hold(limiter, order, 1, later))
+        third = asyncio.create_task(hold(limiter, order, 2, later))
+        for step in range(6):
+            if step == steps:
+                second.cancel()
+            if step == 2:
+                gate.set()
+            await asyncio.sleep(0)
+        later.set()
+        await first
+        await asyncio.gather(second, third, return_exceptions=True)
+        assert 2 in order
+        assert (limiter.running, limiter.waiting) == (0, 0)
+        async with asyncio.timeout(1):
+            await hold(limiter, order, 3, later)
+
+    run(main())
+
+
+def test_cancelled_in_the_moment_of_its_turn_gives_the_turn_on() -> None:
+    async def main() -> None:
+        limiter, order = RateLimiter(max_concurrent=1), list[int]()
+        gate = asyncio.Event()
+        gate.set()
+        async with limiter.admit(1):
+            second = asyncio.create_task(hold(limiter, order, 1, gate))
+            third = asyncio.create_task(hold(limiter, order, 2, gate))
+            await asyncio.sleep(0)
+        second.cancel()  # its turn has come, it has not run yet
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await third
+        assert order == [2]
+        assert limiter.running == 0
+
+    run(main())
+
+
+def test_waits_for_the_pace_without_polling() -> None:
+    async def main() -> None:
+        limiter = RateLimiter(tokens_per_minute=60_000)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        async with limiter.admit(60_000):
+            pass
+        async with limiter.admit(50):
+            pass
+        assert loop.time() - started >= 0.045
+
+    run(main())
+
+
+def test_starts_afresh_in_another_event_loop() -> None:
+    limiter = RateLimiter(max_concurrent=1)
+    leaked: list[Any] = []
+
+    async def first() -> None:
+        context = limiter.admit(1)
+        await context.__aenter__()
+        leaked.append(context)
+
+    async def second() -> None:
+        async with asyncio.timeout(1), limiter.admit(1):
+            assert limiter.running == 1
+
+    run(first())
+    run(second())
+
+
+def test_is_shared_by_all_providers_that_are_given_it() -> None:
+    async def main() -> None:
+        gate = Hold()
+        slow = [*stream(event({"choices": []}), end=False), gate]
+        async with ByteServer([slow, stream(text_answer("ok"))]) as server:
+            limiter = RateLimiter(max_concurrent=1)
+            one, two = (
+                from_profile("custom", ProviderOptions(base_url=server.base_url), limiter=limiter)
+                for _ in range(2)
+            )
+            first = asyncio.create_task(answer(one))
+            await gate.reached.wait()
+            second = asyncio.create_task(answer(two))
+            await asyncio.sleep(0.02)
+            assert (len(server.requests), limiter.waiting) == (1, 1)
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            assert (await second).message.content == "ok"
+            assert limiter.running == 0
+            await one.close()
+            await two.close()
+
+    run(main())
+
+
+def test_usage_of_the_answer_corrects_the_budget() -> None:
+    async def main() -> None:
+        usage = {"prompt_tokens": 10, "completion_tokens": 5}
+        async with ByteServer([stream(text_answer("ok", usage=usage))]) as server:
+            limiter = RateLimiter(tokens_per_minute=10_000)
+            provider = from_profile("custom", ProviderOptions(base_url=server.base_url), limiter=limiter)
+            loop = asyncio.get_running_loop()
+            started = loop.time()
+            for _ in range(3):  # each asks for the whole bucket and uses 15 tokens of it
+                await answer(provider, ask(max_tokens=9_900))
+            assert loop.time() - started < 20
+            await provider.close()
+
+    run(main())
+
+
+def test_limits_by_settings_hold_for_that_provider() -> None:
+    settings = {"max_concurrent": 2, "requests_per_minute": 100}
+    made = from_profile("custom", ProviderOptions(base_url="http://h.example/v1", settings=settings))
+    assert "max_concurrent=2" in repr(made._limiter)
+    assert from_profile("custom", ProviderOptions(base_url="http://h.example/v1"))._limiter is None

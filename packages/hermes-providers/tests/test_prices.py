@@ -1,0 +1,169 @@
+"""Cost: a price that is not known is unknown, never 0."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Any
+
+import pytest
+
+from byte_server import ByteServer, stream
+from hermes_messages import Usage
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers import KNOWN_MODELS, Price, cost_usd, find_model, from_profile
+from hermes_providers.route import Route
+from hermes_providers.timeouts import REASONING_S, Timeouts
+from wire_help import KEY, answer, ask, run, text_answer
+
+PRICE = Price(input=2, output=10, cache_read=0.2, cache_write=2.5)
+
+
+@pytest.mark.parametrize(
+    ("usage", "price", "cost"),
+    [
+        (Usage(input_tokens=1_000_000, output_tokens=0), PRICE, 2.0),
+        (Usage(input_tokens=0, output_tokens=1_000_000), PRICE, 10.0),
+        # The prompt's figure holds what came from the cache and what went into it.
+        (
+            Usage(
+                input_tokens=1_000_000, output_tokens=0, cache_read_tokens=500_000, cache_write_tokens=100_000
+            ),
+            PRICE,
+            0.4 * 2 + 0.5 * 0.2 + 0.1 * 2.5,
+        ),
+        (Usage(input_tokens=10, output_tokens=10, cost_usd=0.5), PRICE, 0.5),
+        (Usage(input_tokens=10, output_tokens=10, cost_usd=0.0), PRICE, 0.0),
+        (Usage(input_tokens=10, output_tokens=10), None, None),
+        (Usage(input_tokens=10), PRICE, None),
+        (Usage(output_tokens=10), PRICE, None),
+        (None, PRICE, None),
+        (Usage(input_tokens=10, output_tokens=1, cache_read_tokens=5), Price(input=1, output=1), None),
+        (Usage(input_tokens=10, output_tokens=0, cache_read_tokens=0), Price(input=1, output=1), 1e-5),
+    ],
+)
+def test_cost(usage: Usage | None, price: Price | None, cost: float | None) -> None:
+    assert cost_usd(usage, price) == (cost if cost is None else pytest.approx(cost))
+
+
+def test_long_prompts_cost_what_they_cost() -> None:
+    usage = Usage(input_tokens=300_000, output_tokens=0)
+    unknown = Price(input=1, output=1, long_above=200_000)
+    known = Price(input=1, output=1, long_above=200_000, long_prompt=Price(input=4, output=1))
+    assert cost_usd(usage, unknown) is None
+    assert cost_usd(usage, known) == pytest.approx(1.2)
+    assert cost_usd(Usage(input_tokens=200_000, output_tokens=0), unknown) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("row", KNOWN_MODELS, ids=lambda row: row.model)
+def test_every_row_has_a_date_and_makes_sense(row: Any) -> None:
+    if row.price is not None:
+        assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", row.price.as_of)
+        assert date.fromisoformat(row.price.as_of) > date(2026, 1, 1)
+        assert 0 < row.price.input < row.price.output
+        assert row.price.cache_read is None or 0 < row.price.cache_read < row.price.input
+    assert find_model(row.vendor, row.model) is row
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "found"),
+    [
+        ("openai", "gpt-4.1-mini", "gpt-4.1-mini"),
+        ("openai", "gpt-4.1-mini-2025-04-14", "gpt-4.1-mini"),
+        ("anthropic", "claude-opus-4-5-20251101", "claude-opus-4-5"),
+        ("google", "gemini-3-flash-preview", "gemini-3-flash"),
+        ("openai", "gpt-4.1-minimal", None),
+        ("openai", "gpt-99", None),
+        ("custom", "gpt-4.1-mini", None),
+        ("openrouter", "gpt-4.1-mini", None),
+        ("openrouter", "anthropic/claude-opus-4.5", "claude-opus-4-5"),
+        ("openrouter", "openai/gpt-5:nitro", "gpt-5"),
+        ("openrouter", "a/b/c", None),
+        ("openrouter", "/", None),
+    ],
+)
+def test_models_are_found_by_their_name_alone(provider: str, model: str, found: str | None) -> None:
+    row = find_model(provider, model)
+    assert (row.model if row else None) == found
+    if row is not None and provider == "openrouter":
+        assert row.price is None  # what a router asks is another matter
+
+
+def test_cost_comes_with_the_answer() -> None:
+    async def main() -> None:
+        usage = {
+            "prompt_tokens": 1000,
+            "completion_tokens": 100,
+            "prompt_tokens_details": {"cached_tokens": 400},
+        }
+        async with ByteServer([stream(text_answer("ok", usage=usage))]) as server:
+            made = from_profile("openai", ProviderOptions(api_key=KEY, base_url=server.base_url))
+            for model, cost in (
+                ("gpt-4.1-mini", (600 * 0.4 + 400 * 0.1 + 100 * 1.6) / 1e6),
+                ("my-finetune", None),
+            ):
+                said = (await answer(made, ask(model=model))).usage
+                assert said is not None
+                assert said.cost_usd == (cost if cost is None else pytest.approx(cost))
+            await made.close()
+            prices: Any = {"my-finetune": {"input": 1, "output": 2, "cache_read": 0.5}}
+            own = from_profile(
+                "openai",
+                ProviderOptions(api_key=KEY, base_url=server.base_url, settings={"prices": prices}),
+            )
+            said = (await answer(own, ask(model="my-finetune"))).usage
+            assert said is not None
+            assert said.cost_usd == pytest.approx((600 + 400 * 0.5 + 200) / 1e6)
+            await own.close()
+
+    run(main())
+
+
+def test_no_usage_stays_unknown() -> None:
+    async def main() -> None:
+        async with ByteServer([stream(text_answer("ok"))]) as server:
+            made = from_profile("openai", ProviderOptions(api_key=KEY, base_url=server.base_url))
+            assert (await answer(made, ask(model="gpt-4.1-mini"))).usage is None
+            await made.close()
+
+    run(main())
+
+
+def test_what_the_caller_says_of_a_model_wins() -> None:
+    made = from_profile("openai", ProviderOptions(api_key=KEY, settings={"context_window": 9}))
+    info = made.model_info("gpt-4.1-mini")
+    assert (info.context_window, info.max_output_tokens, info.supports_images) == (9, 32_768, True)
+    assert made.model_info("unheard-of").max_output_tokens is None
+
+
+# Time for models that think
+
+
+def limits(provider: Any, **more: Any) -> tuple[float | None, float | None]:
+    found = provider._route.timeouts_for(ask(**more))
+    return found.first_event_s, found.between_events_s
+
+
+def test_limits_are_wider_for_models_that_reason() -> None:
+    made = from_profile("openai", ProviderOptions(api_key=KEY))
+    wide = (REASONING_S["first_event_s"], REASONING_S["between_events_s"])
+    usual = (Timeouts().first_event_s, Timeouts().between_events_s)
+    assert limits(made, model="gpt-4.1-mini") == usual
+    assert limits(made, model="gpt-4.1-mini", reasoning_effort="high") == wide
+    assert limits(made, model="gpt-5") == wide
+    assert limits(made, model="gpt-5", reasoning_effort="minimal") == usual
+    assert limits(made, model="unheard-of", reasoning_effort="none") == usual
+
+
+def test_limits_that_the_user_said_are_never_widened() -> None:
+    made = from_profile(
+        "openai", ProviderOptions(api_key=KEY, settings={"first_event_s": 30, "between_events_s": None})
+    )
+    assert limits(made, model="gpt-5", reasoning_effort="high") == (30, None)
+    only_one = from_profile("openai", ProviderOptions(api_key=KEY, settings={"first_event_s": 300.0}))
+    assert limits(only_one, model="gpt-5") == (300.0, REASONING_S["between_events_s"])
+
+
+def test_a_route_widens_by_itself() -> None:
+    route = Route(provider="x", base_url="http://h.example")
+    assert route.reasoning_timeouts == Timeouts().for_reasoning()
