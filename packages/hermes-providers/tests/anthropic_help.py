@@ -89,7 +89,7 @@ def event(value: Mapping[str, object]) -> bytes:
 
 
 def begin(**usage: int) -> dict[str, object]:
-    message = {
+    message: dict[str, object] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

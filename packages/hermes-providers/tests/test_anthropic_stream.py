@@ -176,8 +176,8 @@ def test_usage_counts_the_whole_prompt() -> None:
 
 
 def test_later_usage_replaces_earlier_usage_and_missing_figures_do_not() -> None:
-    later = {"input_tokens": 30, "cache_read_input_tokens": None}
-    usage = read(whole(begin(cache_read_input_tokens=7), *text_block(0, "Hi"), *end(**later))).usage
+    later = end(input_tokens=30, cache_read_input_tokens=None)
+    usage = read(whole(begin(cache_read_input_tokens=7), *text_block(0, "Hi"), *later)).usage
     assert usage is not None
     assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (37, 7, 15)
 
@@ -230,7 +230,7 @@ def test_an_empty_stop_reason_ends_nothing() -> None:
 
 
 def test_unknown_events_and_deltas_are_passed_over() -> None:
-    odd = [
+    odd: list[dict[str, object]] = [
         {"type": "brand_new_event", "x": 1},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "brand_new_delta", "text": "no"}},
         {"type": "content_block_delta", "index": 0, "delta": None},
@@ -319,6 +319,38 @@ RICH = tidy(
     call_block(4, "toolu_2", "g"),
     reason="tool_use",
 )
+
+
+STREAMS = {
+    "text": tidy(text_block(0, "Hel", "lo")),
+    "call": tidy(text_block(0, "I look."), CALL, reason="tool_use"),
+    "rich": RICH,
+    "cached": whole(
+        begin(input_tokens=5, cache_read_input_tokens=1000, cache_creation_input_tokens=200),
+        *text_block(0, "Hi"),
+        *end(input_tokens=6, cache_read_input_tokens=1001),
+    ),
+    "interleaved": tidy(
+        thinking_block(0, "sigA==", "Look."),
+        CALL,
+        thinking_block(2, "sigB==", "And list."),
+        call_block(3, "toolu_2", "list_files"),
+        reason="tool_use",
+    ),
+    "server_tool": tidy(
+        text_block(0, "I search."),
+        block(
+            1,
+            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+            {"type": "input_json_delta", "partial_json": '{"query":"x"}'},
+        ),
+        block(2, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}),
+        text_block(3, "Found."),
+    ),
+    "cut_off": tidy(text_block(0, "Half a sen"), reason="max_tokens"),
+    "refused": tidy(text_block(0, "No."), reason="refusal"),
+}
+"""Whole streams by what is in them."""
 
 
 @given(cuts=st.lists(st.integers(0, len(RICH)), max_size=30))
