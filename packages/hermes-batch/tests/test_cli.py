@@ -1,9 +1,11 @@
 """The command line: what it says and how it exits."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hermes_batch import BatchRunner
 from hermes_batch.cli import main, read_settings
 from hermes_batch.familiar_flags import translate
 from hermes_messages import ConfigurationError
@@ -61,11 +63,18 @@ def test_statistics_of_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("familiar", "ours"),
     [
         (["--dataset_file=a", "--run_name=b"], ["run", "--dataset-file=a", "--run-name=b"]),
-        (["--run-name", "b", "--resume"], ["resume", "--run-name", "b"]),
+        (["--run-name", "b", "--resume"], ["resume", "--run-name=b"]),
+        (["--resume", "True", "--run_name", "b"], ["resume", "--run-name=b"]),
+        (["--noresume", "--run_name=b"], ["run", "--run-name=b"]),
+        (["f.jsonl", "5", "b"], ["run", "--dataset-file=f.jsonl", "--batch-size=5", "--run-name=b"]),
+        (["--log_prefix_chars=20", "--max_samples=None"], ["run"]),
+        (["--reasoning_effort=xhigh"], ["run", "--reasoning-effort=high"]),
+        (["--reasoning_effort=low", "--reasoning_disabled"], ["run", "--reasoning-effort=none"]),
+        (["--api_key=k", "--provider_sort", "price"], ["run", "--api-key=k", "--provider-sort=price"]),
         (["--resume=true", "--max_turns=5"], ["resume", "--max-iterations=5"]),
         (["--resume=False"], ["run"]),
         (["--list_distributions"], ["distributions"]),
-        (["--reasoning_disabled", "--verbose"], ["run", "--reasoning-effort", "none"]),
+        (["--reasoning_disabled", "--verbose"], ["run", "--reasoning-effort=none"]),
     ],
 )
 def test_familiar_flags(familiar: list[str], ours: list[str]) -> None:
@@ -93,3 +102,42 @@ def test_settings_of_a_provider_are_json_or_text() -> None:
     }
     with pytest.raises(ConfigurationError, match="NAME=VALUE"):
         read_settings(["threads"])
+
+
+def test_a_key_in_the_wrong_place_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    call = ["run", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "r"]
+    assert main([*call, "--api-key-env", "sk-secret"]) == 2
+    with pytest.raises(SystemExit):
+        main([*call, "--api-k", "sk-secret"])
+    first, _, _ = capsys.readouterr().err.partition("usage")
+    assert "sk-secret" not in first
+    assert "the name of an environment variable" in first
+
+
+def test_damaged_statistics_and_a_wrong_run_name_are_usage_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r/statistics.json").write_bytes(b'{"run_name": "\xff')
+    assert main(["stats", "--run-name", "r", "--output-dir", str(tmp_path)]) == 2
+    assert "hermes-batch merge writes it anew" in capsys.readouterr().err
+    assert main(["stats", "--run-name", "../r", "--output-dir", str(tmp_path)]) == 2
+
+
+def test_a_merge_of_no_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    call = ["merge", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "typo"]
+    assert main([*call, "--output-dir", str(tmp_path / "data")]) == 2
+    assert "holds no run" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"row_timeout_s": -1.0}, {"row_timeout_s": float("nan")}, {"grace_s": -1.0}, {"toolsets": "file"}],
+    ids=str,
+)
+def test_options_that_can_not_be_meant_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"{next(iter(options))} is"):
+        BatchRunner("p.jsonl", **options)

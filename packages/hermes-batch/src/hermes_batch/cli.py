@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from hermes_batch.distributions import DISTRIBUTIONS
 from hermes_batch.progress import NoProgress, progress_for
+from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
 from hermes_batch.statistics import BatchStatistics
 from hermes_messages import ConfigurationError, HermesError
@@ -33,26 +35,30 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
+    # An abbreviation could turn a mistyped --api-key into another flag that shows its value.
     parser = argparse.ArgumentParser(
         prog="hermes-batch",
+        allow_abbrev=False,
         description="Run a file of prompts through agents and keep training trajectories.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser(
-        "run", help="run a dataset", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    resume = commands.add_parser(
-        "resume", help="go on with a run", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=text, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
+
+    run = add("run", "run a dataset")
+    resume = add("resume", "go on with a run")
     for command in (run, resume):
         add_run_arguments(command)
     run.add_argument("--resume", action="store_true", help="go on with the run if it has results")
-    merge = commands.add_parser("merge", help="write trajectories.jsonl and statistics.json anew")
+    merge = add("merge", "write trajectories.jsonl and statistics.json anew")
     add_dataset_arguments(merge)
-    stats = commands.add_parser("stats", help="show the statistics of a run")
+    stats = add("stats", "show the statistics of a run")
     stats.add_argument("--run-name", required=True)
     stats.add_argument("--output-dir", default="data")
-    commands.add_parser("distributions", help="list the toolset distributions")
+    add("distributions", "list the toolset distributions")
     return parser
 
 
@@ -64,12 +70,12 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output-dir", default="data", metavar="DIR")
     parser.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
-    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of a run."""
     add_dataset_arguments(parser)
+    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
     tools = parser.add_mutually_exclusive_group()
     tools.add_argument("--distribution", default="default", metavar="NAME", help="of toolsets")
     tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
@@ -79,7 +85,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--provider", metavar="NAME")
     model.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible host")
     model.add_argument("--model", metavar="NAME")
-    model.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
+    key = model.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
+    key.add_argument("--api-key", metavar="KEY", help="the key itself; other users of the machine can see it")
     model.add_argument("--model-path", metavar="GGUF", help="weights for the local model server")
     model.add_argument(
         "--provider-setting",
@@ -122,7 +130,7 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         distribution=arguments.distribution,
         max_iterations=arguments.max_iterations,
         base_url=arguments.base_url,
-        api_key=_api_key(arguments.api_key_env),
+        api_key=arguments.api_key or _api_key(arguments.api_key_env),
         model=arguments.model,
         num_workers=arguments.num_workers,
         ephemeral_system_prompt=arguments.ephemeral_system_prompt,
@@ -165,6 +173,10 @@ def read_settings(pairs: Sequence[str]) -> dict[str, JsonValue]:
 def _api_key(variable: str | None) -> str | None:
     if variable is None:
         return None
+    if not variable.isidentifier():
+        raise ConfigurationError(
+            "--api-key-env takes the name of an environment variable, not the key itself"
+        )
     key = os.environ.get(variable, "")
     if not key:
         raise ConfigurationError(f"the environment variable {variable} is not set")
@@ -185,17 +197,24 @@ def _prefill(file: str | None) -> list[Mapping[str, JsonValue]] | None:
 
 
 async def run_until_signal(runner: BatchRunner, *, resume: bool) -> BatchStatistics:
-    """Run; the first SIGINT or SIGTERM lets running rows end, the second cancels them."""
+    """Run; the first SIGINT or SIGTERM lets running rows end, the second cancels them, the third the run."""
     loop = asyncio.get_running_loop()
-    asked = False
+    run = asyncio.current_task()
+    signals = 0
 
     def on_signal() -> None:
-        nonlocal asked
-        sys.stderr.write(
-            "\nstopping now\n" if asked else "\nstopping: running rows may end; once more to stop at once\n"
-        )
-        runner.request_stop(now=asked)
-        asked = True
+        nonlocal signals
+        signals += 1
+        match signals:
+            case 1:
+                _tell("\nstopping: running rows may end; once more to stop at once\n")
+                runner.request_stop()
+            case 2:
+                _tell("\nstopping now; once more to leave the results unmerged\n")
+                runner.request_stop(now=True)
+            case _:
+                if run is not None:
+                    run.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
@@ -204,6 +223,12 @@ async def run_until_signal(runner: BatchRunner, *, resume: bool) -> BatchStatist
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _tell(text: str) -> None:
+    """Write to the terminal, if it is still there."""
+    with suppress(OSError):
+        sys.stderr.write(text)
 
 
 def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
@@ -231,16 +256,20 @@ def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
 def _exit_code(statistics: BatchStatistics) -> int:
     if statistics.interrupted and statistics.pending:
         return INTERRUPTED
-    return FAILED if statistics.error else OK
+    return FAILED if statistics.error or statistics.pending else OK
 
 
 def _show_statistics(arguments: argparse.Namespace) -> int:
-    file = Path(arguments.output_dir) / arguments.run_name / "statistics.json"
+    files = RunFiles(Path(arguments.output_dir), arguments.run_name)
     try:
-        statistics = msgspec.json.decode(file.read_bytes(), type=BatchStatistics)
+        statistics = msgspec.json.decode(files.statistics.read_bytes(), type=BatchStatistics)
     except OSError as error:
-        raise ConfigurationError(f"no statistics at {file}: {error.strerror}") from error
-    sys.stdout.write(summary(statistics, file.parent))
+        raise ConfigurationError(f"no statistics at {files.statistics}: {error.strerror}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{files.statistics} is damaged ({error}); hermes-batch merge writes it anew"
+        ) from error
+    sys.stdout.write(summary(statistics, files.directory))
     return OK
 
 
@@ -273,12 +302,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     arguments = _parser().parse_args(argv)
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        sys.stdout.flush()
     except ConfigurationError as error:
-        sys.stderr.write(f"hermes-batch: {error}\n")
+        _tell(f"hermes-batch: {error}\n")
         return USAGE
     except HermesError as error:
-        sys.stderr.write(f"hermes-batch: {error}\n")
+        _tell(f"hermes-batch: {error}\n")
         return FAILED
-    except KeyboardInterrupt:
+    except BrokenPipeError:
+        # Whoever read our output has gone. Python's own flush at the end would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED
+    return code

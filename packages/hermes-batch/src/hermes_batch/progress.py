@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -102,6 +103,11 @@ class _Tally:
         return f"{counts} tokens={self.tokens}{cost}"
 
 
+def _plain(text: str) -> str:
+    """Text from a host or a dataset without what would steer a terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 class LineProgress:
     """A line for each row that ended."""
 
@@ -131,7 +137,7 @@ class LineProgress:
 
     def message(self, text: str) -> None:
         """Write one line."""
-        self._stream.write(text + "\n")
+        self._stream.write(_plain(text) + "\n")
         self._stream.flush()
 
     def end(self) -> None:
@@ -168,7 +174,7 @@ class BarProgress:
 
     def message(self, text: str) -> None:
         """Write one line above the bar."""
-        self._new_bar.write(text, file=self._stream)
+        self._new_bar.write(_plain(text), file=self._stream)
 
     def end(self) -> None:
         """Leave the bar as it stands."""
@@ -177,6 +183,14 @@ class BarProgress:
 
 
 def progress_for(stream: TextIO | None = None) -> Progress:
-    """A bar when `stream` (standard error by default) is a terminal, else lines."""
+    """A bar when `stream` (standard error by default) is a terminal with room for one, else lines."""
     target = sys.stderr if stream is None else stream
-    return BarProgress(target) if target.isatty() else LineProgress(target)
+    return BarProgress(target) if target.isatty() and _columns(target) else LineProgress(target)
+
+
+def _columns(terminal: TextIO) -> int:
+    """Its width; 0 for one that does not know its size, as a container's may be."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns
+    except (OSError, ValueError):
+        return 0

@@ -46,7 +46,7 @@ class BatchRunner:
     `batch_size` is the number of rows in a shard. `toolsets` names the toolsets of every row; without it they
     are drawn from `distribution`. `agent_factory` replaces the default agents (those of the extra `agent`);
     the caller opens nothing and closes what it made. `failure_limit` rows in a row whose host can not be
-    reached end the run. Times are in seconds.
+    reached end the run. Times are in seconds. `log_prefix_chars` has no effect: texts are not shown.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class BatchRunner:
         num_workers: int = 4,
         verbose: bool = False,
         ephemeral_system_prompt: str | None = None,
+        log_prefix_chars: int | None = None,  # noqa: ARG002 - programs written for Hermes give it
         *,
         providers_allowed: Sequence[str] = (),
         providers_ignored: Sequence[str] = (),
@@ -96,6 +97,17 @@ class BatchRunner:
         ):
             if value is not None and value < 1:
                 raise ConfigurationError(f"{name} is {value}; it must be at least 1")
+        for name, seconds in (("row_timeout_s", row_timeout_s), ("grace_s", grace_s)):
+            if seconds is not None and not seconds >= 0:
+                raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
+        for name, names in (
+            ("providers_allowed", providers_allowed),
+            ("providers_ignored", providers_ignored),
+            ("providers_order", providers_order),
+            ("toolsets", toolsets),
+        ):
+            if isinstance(names, str):
+                raise ConfigurationError(f"{name} is the text {names!r}; it must be a list of names")
         self._dataset_file = Path(dataset_file)
         self._files = RunFiles(Path(output_dir), run_name)
         self._run_name = run_name
