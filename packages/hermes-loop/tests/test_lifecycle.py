@@ -22,6 +22,7 @@ from hermes_messages import (
 )
 from hermes_messages.protocols import Agent, ConversationResult, ProviderOptions, ToolExecutor
 from hermes_messages.testing import (
+    FunctionTool,
     MemoryStore,
     ScriptedProvider,
     ScriptStep,
@@ -195,6 +196,159 @@ def test_close_interrupts_a_running_turn_and_waits_for_it() -> None:
             await waiting
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_close_that_is_cancelled_leaves_the_running_turn_what_it_needs(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store is made from a name, so it is closed with the agent; the turn must be saved before."""
+
+    async def main() -> None:
+        gate = StepGate()
+
+        async def before(method: str) -> None:
+            if method == "set_tool_result":
+                await gate()
+
+        store = MemoryStore(before=before)
+        monkeypatch.setattr(wiring, "make_store", lambda _: store)
+        tool = ToolDouble("t", [None])
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("t"))]), tools=SimpleExecutor([tool]), session_db="named"
+        )
+        running = asyncio.create_task(agent.run_conversation("go"))
+        await tool.started()
+        closing = asyncio.create_task(agent.close())
+        await gate.reached()
+        for _ in range(steps):
+            closing.cancel()
+            await asyncio.sleep(0)
+        assert not store.closed
+        gate.open()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        result = await running
+        assert (result["turn_exit_reason"], result["saved"]) == ("interrupted", True)
+        assert result["cleanup_errors"] == []
+        assert store.closed
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "place", ["tool", "stream_delta_callback", "tool_complete_callback", "step_callback"]
+)
+def test_an_agent_closed_from_inside_its_turn_is_closed_after_it(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        monkeypatch.setattr(wiring, "make_store", lambda _: store)
+
+        async def close(*_: object) -> None:
+            await agent.close()
+            assert not store.closed
+
+        async def tool(_: object) -> str:
+            await close()
+            return "closed"
+
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("t"), text="Now."), text("Done.")]),
+            tools=SimpleExecutor([FunctionTool("t", tool) if place == "tool" else ToolDouble("t")]),
+            session_db="named",
+            **{} if place == "tool" else {place: close},  # type: ignore[arg-type]
+        )
+        async with asyncio.timeout(5):
+            running = asyncio.create_task(agent.run_conversation("go"))
+            waiting = asyncio.create_task(agent.run_conversation("and then"))
+            result = await running
+            assert (result["turn_exit_reason"], result["saved"]) == ("interrupted", True)
+            assert result["cleanup_errors"] == []
+            with pytest.raises(ConfigurationError, match="closed while this turn waited"):
+                await waiting
+        assert store.closed
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("place", ["stream_delta_callback", "step_callback", "tool_complete_callback"])
+def test_a_callback_that_awaits_what_was_cancelled_cancels_no_turn(place: str) -> None:
+    async def callback(*_: object) -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    async def main() -> None:
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("t"), text="Now."), text("Done.")]),
+            tools=SimpleExecutor([ToolDouble("t")]),
+            **{place: callback},  # type: ignore[arg-type]
+        )
+        async with agent:
+            result = await agent.run_conversation("go")
+        assert result["final_response"] == "Done."
+        [told] = result["cleanup_errors"]
+        assert "CancelledError" in told
+
+    asyncio.run(main())
+
+
+def test_a_provider_that_leaks_a_cancellation_fails_the_turn_and_cancels_nobody() -> None:
+    async def leak(_: object) -> ScriptStep:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        async with AIAgent(provider=ScriptedProvider([leak, text("ok")])) as agent:
+            result = await agent.run_conversation("go")
+            assert (result["turn_exit_reason"], result["failed"]) == ("internal_error", True)
+            assert "cancelled" in (result["error"] or "")
+            assert await agent.chat("again") == "ok"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (KeyboardInterrupt, "stream_delta_callback"),
+        (SystemExit, "stream_delta_callback"),
+        (GeneratorExit, "tool_start_callback"),  # it leaves the round open: nothing can be awaited then
+    ],
+)
+def test_a_turn_that_ends_with_the_program_leaves_a_conversation_that_goes_on(
+    error: type[BaseException], place: str
+) -> None:
+    """The host's own loop may survive a Ctrl-C in a callback; a round that was open is closed then."""
+
+    raised: list[type[BaseException]] = []
+
+    def callback(*_: object) -> None:
+        if not raised:
+            raised.append(error)
+            raise error
+
+    store = MemoryStore()
+    agent = AIAgent(
+        provider=ScriptedProvider([calls(call("t"), text="Now."), text("Done.")]),
+        tools=SimpleExecutor([ToolDouble("t")]),
+        session_db=store,
+        **{place: callback},  # type: ignore[arg-type]
+    )
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(error):
+            loop.run_until_complete(agent.run_conversation("go"))
+        result = loop.run_until_complete(agent.run_conversation("again"))
+        assert result["final_response"] == "Done."
+        assert validate(result["transcript"]) == []
+        assert tuple(store.messages(agent.session_id)) == result["transcript"]
+        loop.run_until_complete(agent.close())
+        assert asyncio.all_tasks(loop) == set()
+    finally:
+        loop.close()
 
 
 def test_an_agent_that_is_not_closed_warns() -> None:

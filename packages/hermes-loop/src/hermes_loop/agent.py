@@ -31,7 +31,7 @@ from hermes_loop.options import (
 )
 from hermes_loop.request import check_turn_arguments, read_request
 from hermes_loop.result import build_result
-from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
+from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
@@ -60,6 +60,7 @@ __all__ = ["AIAgent"]
 logger = logging.getLogger(__name__)
 
 CLOSE_LIMIT_S: Final = 10.0
+CLOSE_BOUNDS: Final = Bounds(limit_s=2 * CLOSE_LIMIT_S + 1)
 
 
 class AIAgent:
@@ -179,6 +180,7 @@ class AIAgent:
         self._current: TurnState | None = None
         self._bound: _LoopBound | None = None
         self._closing = False
+        self._close_after_turn = False
         self._warned = False
 
     def __repr__(self) -> str:
@@ -287,14 +289,20 @@ class AIAgent:
     async def close(self) -> None:
         """Release everything that the agent owns. Idempotent.
 
-        A running turn is interrupted and awaited, at most 10 seconds. A later turn opens everything again.
+        A running turn is interrupted and awaited, at most 10 seconds; 5 once this is cancelled. A later turn
+        opens everything again. In a tool or callback of the running turn, which can not wait for itself, this
+        only interrupts: the turn closes the agent when it ends.
         """
         bound = self._bind()
+        if self._inside_its_turn():
+            self._closing = self._close_after_turn = True
+            self.interrupt()
+            return
         async with bound.opening:
             self._closing = True
             try:
-                await self._end_running_turn(bound)
-                await self._background.cancel(CLOSE_LIMIT_S)
+                # Not cut short by a cancellation: the turn still needs what is about to be closed.
+                await finish_despite_cancel(lambda: self._end_work(bound), CLOSE_BOUNDS)
             finally:
                 self._is_open = False
                 try:
@@ -302,6 +310,10 @@ class AIAgent:
                 finally:
                     self._closing = False
         self._warned = False
+
+    async def _end_work(self, bound: _LoopBound) -> None:
+        await self._end_running_turn(bound)
+        await self._background.cancel(CLOSE_LIMIT_S)
 
     async def _end_running_turn(self, bound: _LoopBound) -> None:
         if not bound.turns.locked():
@@ -344,6 +356,7 @@ class AIAgent:
             self._bound = _LoopBound(loop)
             self._background = BackgroundWork()
             self._current = None
+            self._closing = self._close_after_turn = False
         return self._bound
 
     async def _run_turn(
@@ -353,7 +366,7 @@ class AIAgent:
         stream_callback: StreamCallback | None,
         sink: Callable[[TurnEvent], Awaitable[None] | None] | None,
     ) -> ConversationResult:
-        if running_turn.get() is self and self._current is not None:
+        if self._inside_its_turn():
             raise ConfigurationError(
                 "a tool or callback must not start a turn of the agent that runs it: it would wait for itself"
             )
@@ -401,6 +414,14 @@ class AIAgent:
         except StoreError as error:  # only the admission lets one through
             log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
             return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
+        finally:
+            if self._close_after_turn:
+                self._close_after_turn = False
+                await self.close()
+
+    def _inside_its_turn(self) -> bool:
+        """Whether the caller is a tool or callback of the turn that is running."""
+        return running_turn.get() is self and self._current is not None
 
     def _warn_without_leases(self, store: SessionStore) -> None:
         if not self._warned:

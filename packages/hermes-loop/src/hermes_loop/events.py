@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.stream_text import ShownText
 from hermes_messages import Message, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
 from hermes_messages.protocols import (
@@ -262,6 +264,13 @@ class TurnEvents:
             outcome = callback(*values)
             if inspect.isawaitable(outcome):
                 await outcome
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            self._note_failure(name, error)
         except Exception as error:  # noqa: BLE001 - the host's code; reported in the result
-            if name not in self.failures:
-                self.failures[name] = f"callback {name}: {type(error).__name__}: {error}"
+            self._note_failure(name, error)
+
+    def _note_failure(self, name: str, error: BaseException) -> None:
+        if name not in self.failures:
+            self.failures[name] = f"callback {name}: {type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-__all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel"]
+__all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel", "is_being_cancelled"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -111,6 +111,13 @@ async def finish_despite_cancel(
         return task.result()
     assert failure is not None
     raise failure
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody cancelled the task that runs. A CancelledError without it is a failure of what was
+    awaited: of another task that was cancelled, for example."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _start(work: Callable[[], Coroutine[object, object, T]]) -> asyncio.Task[T]:

@@ -16,6 +16,7 @@ from hermes_loop.phases.prepare import prepare_iteration
 from hermes_loop.phases.text_response import finish_text_response, handle_discarded_response
 from hermes_loop.phases.tool_round import run_tool_round
 from hermes_loop.phases.turn_context import build_turn_context
+from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import (
@@ -42,7 +43,13 @@ async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
     """The whole turn. Every way out goes through `finalize_turn`; a cancellation is raised after it."""
     try:
         ending = await _run_phases(turn, deps)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            await finalize_turn(turn, deps, Stop("cancelled"))
+            raise
+        log_phase(turn, "run_turn", "InternalError", logging.ERROR, traceback.format_exc())
+        ending = Stop("internal_error", f"something that the turn waited for was cancelled ({error!r})")
+    except (KeyboardInterrupt, SystemExit):
         await finalize_turn(turn, deps, Stop("cancelled"))
         raise
     except Exception as error:  # noqa: BLE001 - a failed turn is a result; what failed is in it

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from hermes_loop.closing import missing_results
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.resume import answered, close_open_rounds, find_open_rounds, unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
@@ -57,6 +58,8 @@ async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None
 
 async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
     conversation = turn.conversation
+    if conversation.open_round is not None:  # a turn was dropped without its finalization
+        conversation.close_tool_round(missing_results(conversation.open_round, ran=True))
     given = turn.request.history
     stored: list[Message] = []
     if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
