@@ -102,7 +102,10 @@ def test_an_exception_is_told_by_its_root_cause(bench: Any) -> None:
         (ExceptionGroup("two", [ValueError("a"), TypeError()]), "Error: ValueError: a; TypeError"),
         (ToolFailure("just so"), "just so"),
         (SystemExit(2), "Error: SystemExit: 2"),
-        (asyncio.CancelledError(), "Error: the tool was cancelled from inside."),
+        (
+            asyncio.CancelledError(),
+            "Error: the tool was cancelled from inside; what it did until then stands. There was no output.",
+        ),
         (TimeoutError(), "Error: TimeoutError"),
         (BaseExceptionGroup("b", [asyncio.CancelledError()]), "Error: CancelledError"),
     ]
@@ -411,6 +414,28 @@ def test_the_end_of_the_loop_in_the_middle_of_a_round_leaves_no_noise(bench: Any
 
 
 # -- callbacks and middleware -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["tool_start", "tool_complete"])
+def test_a_callback_that_awaits_what_was_cancelled_stops_no_call(
+    place: str, bench: Any, run_async: Any
+) -> None:
+    async def callback(*_: object) -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    @tool(description="D.")
+    async def speaks() -> str:
+        return "whole"
+
+    async def main() -> None:
+        outcome = await bench.outcome(
+            bench.executor(tools=(speaks,)), bench.call("speaks"), **{place: callback}
+        )
+        assert [(result.status, result.content) for result in outcome.results] == [("ok", "whole")]
+
+    run_async(main())
 
 
 def test_callbacks_follow_each_call_and_their_failure_costs_no_result(bench: Any, run_async: Any) -> None:

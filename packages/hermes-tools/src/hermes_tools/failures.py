@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hermes_messages import HermesError
 from hermes_tools.middleware import Outcome
 
-__all__ = ["describe", "interrupted", "not_started", "timed_out", "unknown_tool"]
+__all__ = ["cancelled", "describe", "interrupted", "not_started", "timed_out", "unknown_tool"]
 
 _LONGEST_NAME = 80
 _LISTED = 40
@@ -72,6 +72,12 @@ def interrupted(so_far: str) -> Outcome:
     """For a call that was running when the interrupt came."""
     text = "Interrupted by the user while it was running; what it did until then stands."
     return Outcome(_with_output(text, so_far), "interrupted")
+
+
+def cancelled(so_far: str) -> Outcome:
+    """For a call that ended in a cancellation that nobody outside asked for."""
+    text = "Error: the tool was cancelled from inside; what it did until then stands."
+    return Outcome(_with_output(text, so_far), "error")
 
 
 def timed_out(limit_s: float, so_far: str) -> Outcome:

@@ -14,6 +14,7 @@ anything. The order, the first being the outermost:
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -204,5 +205,10 @@ async def call_host(callback: Callable[[], Awaitable[None] | None], name: str) -
         waiting = callback()
         if inspect.isawaitable(waiting):
             await waiting
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        logger.exception("the callback %s awaited something that was cancelled", name)
     except Exception:  # a host's display must not decide what becomes of a tool's result
         logger.exception("the callback %s failed", name)

@@ -243,11 +243,12 @@ class ToolRound:
         if call.own_outcome is not None:
             call.task.uncancel()
             return call.own_outcome
-        if call.stop is None:
-            return Outcome("Error: the tool was cancelled from inside.", "error")
-        call.task.uncancel()
         invocation = call.invocation
-        return self._stopped_outcome(call, invocation.context.partial_output() if invocation else "")
+        so_far = invocation.context.partial_output() if invocation else ""
+        if call.stop is None:
+            return failures.cancelled(so_far)
+        call.task.uncancel()
+        return self._stopped_outcome(call, so_far)
 
     def _stopped_outcome(self, call: _Call, so_far: str) -> Outcome:
         if call.stop == "timed_out":
