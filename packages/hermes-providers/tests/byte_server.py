@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,8 +77,9 @@ def plain(
 
 
 class ByteServer:
-    def __init__(self, scripts: Sequence[Script]) -> None:
+    def __init__(self, scripts: Sequence[Script], *, tls: ssl.SSLContext | None = None) -> None:
         self._scripts = list(scripts)
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Request] = []
@@ -89,10 +91,10 @@ class ByteServer:
     def base_url(self) -> str:
         assert self._server is not None
         host, port = self._server.sockets[0].getsockname()[:2]
-        return f"http://{host}:{port}/v1"
+        return f"http{'s' if self._tls else ''}://{host}:{port}/v1"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(

@@ -33,6 +33,7 @@ DROPPABLE: Mapping[str, Mapping[str, object]] = {
     "max_completion_tokens": {},
     "stream_options": {},
     "cache_control": {},
+    "include": {},
 }
 """Names of wire parameters that a request can do without, and what becomes of its fields.
 
