@@ -100,8 +100,8 @@ def test_a_damaged_file_is_a_typed_error(tmp_path: Path) -> None:
         file.write(os.urandom(1) + b"\xff" * (size // 2))
 
     async def main() -> None:
-        async with SessionDB(path) as db:
-            with pytest.raises(StoreCorruptError, match="Copy it"):
+        with pytest.raises(StoreCorruptError, match="Copy it"):
+            async with SessionDB(path) as db:
                 await db.get_messages("s")
 
     asyncio.run(main())

@@ -15,42 +15,56 @@ off), so an operation must not change anything but through its statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 __all__ = [
+    "DIALECT",
     "INDEX_READY",
     "NOW",
+    "ON_SESSION",
     "Backend",
+    "Dialect",
     "Operation",
     "Row",
     "SqlValue",
     "Statement",
+    "current_dialect",
     "current_time",
     "drive",
+    "on_session",
 ]
 
 T = TypeVar("T")
 
 SqlValue: TypeAlias = "int | float | str | None"
 Row: TypeAlias = tuple[Any, ...]
+Dialect: TypeAlias = Literal["sqlite", "postgres"]
 
 
 class Statement(Struct, frozen=True):
     """One SQL statement with `?` for its values.
 
     `index` marks a statement that only serves the search index. Where there is no usable index it is skipped
-    and answers no rows; where it fails, the operation runs again without it.
+    and answers no rows; where it fails, the operation runs again without it. `only` names the one dialect
+    that the statement is for; others skip it, which answers no rows.
     """
 
     sql: str
     values: tuple[SqlValue, ...] = ()
     index: bool = False
+    only: Dialect | None = None
 
 
 NOW = Statement("now")
 """Answers one row with the database's time in seconds since the epoch (SQLite: the machine's clock)."""
+
+DIALECT = Statement("dialect")
+"""Answers one row with the name of the back end's SQL, for the few operations that have two texts."""
+
+ON_SESSION = "on session"
+"""The text of the statement that `on_session` makes."""
 
 INDEX_READY = Statement("index ready")
 """Tells the back end that its search index is whole from here on. Answers no rows."""
@@ -85,6 +99,22 @@ def current_time() -> Operation[float]:
     """The database's time, in seconds since the epoch."""
     [(now,)] = yield NOW
     return float(now)
+
+
+def on_session(session_id: str) -> Statement:
+    """Says, as the first statement of a writing operation, that it changes one session and its lineage only.
+
+    Where transactions run side by side such operations exclude each other only on one lineage; an operation
+    that begins with anything else runs alone. It answers no rows, and nothing at all in a read.
+    """
+    return Statement(ON_SESSION, (session_id,))
+
+
+def current_dialect() -> Operation[Dialect]:
+    """Which SQL the back end speaks."""
+    [(name,)] = yield DIALECT
+    dialect: Dialect = name
+    return dialect
 
 
 def drive(operation: Operation[T], execute: Callable[[Statement], list[Row]]) -> T:

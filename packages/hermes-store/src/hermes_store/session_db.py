@@ -37,7 +37,7 @@ from hermes_messages.protocols import (
     ToolRound,
 )
 from hermes_store.backend import Operation
-from hermes_store.operations import leases, messages, search, sessions
+from hermes_store.operations import leases, messages, reading, search, sessions
 from hermes_store.rows import encode_metadata, message_to_columns
 from hermes_store.search_query import Indexed, Scan, plan_search, split_words
 from hermes_store.sqlite import SqliteBackend
@@ -209,7 +209,7 @@ class SessionDB:
 
         Raises `SessionNotFoundError`.
         """
-        return await self._backend.read(partial(messages.get_messages, session_id))
+        return await self._backend.read(partial(reading.get_messages, session_id, None, None))
 
     async def get_messages_as_conversation(self, session_id: str) -> list[JsonObject]:
         """The session's messages as plain OpenAI-shape dicts."""
@@ -219,8 +219,8 @@ class SessionDB:
         self, session_id: str, message: Message, *, uid: str | None = None, lease: LeaseToken | None = None
     ) -> int:
         """Store one message; its sequence number. A known `uid` adds nothing."""
-        new = NewMessage(uid if uid is not None else self._next_uid(), message)
-        [seq] = await self.append_messages_batch(session_id, [new], lease=lease)
+        prepared = [messages.PreparedMessage.of(uid if uid is not None else self._next_uid(), message)]
+        [seq] = await self._backend.write(partial(messages.append, session_id, prepared, lease))
         return seq
 
     async def append_messages_batch(
@@ -230,7 +230,7 @@ class SessionDB:
 
         Raises `SessionNotFoundError`, `LeaseLostError`.
         """
-        prepared = [messages.PreparedMessage.of(new) for new in messages_]
+        prepared = [messages.PreparedMessage.of(new.uid, new.message) for new in messages_]
         return await self._backend.write(partial(messages.append, session_id, prepared, lease))
 
     async def begin_tool_round(
@@ -238,7 +238,7 @@ class SessionDB:
     ) -> ToolRound:
         """Store an assistant message and keep one place for the result of each of its calls, in one
         transaction. A known uid returns the round made before; raises `StoreError` when it made none."""
-        prepared, calls = messages.PreparedMessage.of(NewMessage(uid, message)), len(message.tool_calls)
+        prepared, calls = messages.PreparedMessage.of(uid, message), len(message.tool_calls)
         return await self._backend.write(partial(messages.begin_round, session_id, prepared, calls, lease))
 
     async def set_tool_result(

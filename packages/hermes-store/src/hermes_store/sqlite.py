@@ -85,11 +85,17 @@ class SqliteBackend:
 
     async def read(self, operation: Callable[[], Operation[T]]) -> T:
         """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
-        return await self._while_busy(lambda: self._run(operation, writes=False))
+        try:
+            return await self._run(operation, writes=False)
+        except StoreBusyError:
+            return await self._while_busy(lambda: self._run(operation, writes=False))
 
     async def write(self, operation: Callable[[], Operation[T]]) -> T:
         """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
-        return await self._while_busy(lambda: self._run(operation, writes=True))
+        try:
+            return await self._run(operation, writes=True)
+        except StoreBusyError:
+            return await self._while_busy(lambda: self._run(operation, writes=True))
 
     async def rebuild_search_index(self) -> None:
         """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from hermes_store.backend import INDEX_READY, NOW, Operation, Row, Statement, drive
+from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, Statement, drive
 from hermes_store.connection import hand_over
 from hermes_store.errors import StoreClosedError
 from hermes_store.migrations import MARK_INDEX_STALE
@@ -197,8 +197,12 @@ class UnitQueue:
         def execute(statement: Statement) -> list[Row]:
             if statement is NOW:
                 return [(self._clock(),)]
+            if statement is DIALECT:
+                return [("sqlite",)]
             if statement is INDEX_READY:
                 self.indexing, self.must_mark_stale = True, False
+                return []
+            if statement.only == "postgres" or statement.sql is ON_SESSION:
                 return []
             if not statement.index:
                 return connection.execute(statement.sql, statement.values).fetchall()

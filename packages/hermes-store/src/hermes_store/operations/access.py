@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from hermes_messages import LeaseLostError, SessionNotFoundError
 from hermes_messages.protocols import LeaseToken
-from hermes_store.backend import Operation, Statement, current_time
+from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape, unescape
 from hermes_store.fencing import HeldLease, refusal
 
@@ -29,6 +29,7 @@ class WritableSession(Struct, frozen=True):
 
 def find_session_key(session_id: str) -> Operation[int]:
     """The session's number. Raises `SessionNotFoundError`."""
+    yield on_session(session_id)
     rows = yield Statement(_FIND, (escape(session_id),))
     if not rows:
         raise SessionNotFoundError(session_id)
@@ -37,6 +38,7 @@ def find_session_key(session_id: str) -> Operation[int]:
 
 def open_for_writing(session_id: str, token: LeaseToken | None) -> Operation[WritableSession]:
     """The session, once the lease rule allows the write. Raises `SessionNotFoundError`, `LeaseLostError`."""
+    yield on_session(session_id)
     rows = yield Statement(_FIND_WITH_LEASE, (escape(session_id),))
     if not rows:
         raise SessionNotFoundError(session_id)

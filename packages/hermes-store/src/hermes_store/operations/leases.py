@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hermes_messages import LeaseLostError
 from hermes_messages.protocols import LeaseToken
-from hermes_store.backend import Operation, Statement, current_time
+from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
 
 __all__ = ["refresh", "release", "try_acquire"]
@@ -53,5 +53,6 @@ def release(lease: LeaseToken) -> Operation[None]:
 
 def _lineage(session_id: str) -> Operation[str]:
     """The lineage that a lease belongs to. A session that does not exist yet is its own."""
+    yield on_session(session_id)
     rows = yield Statement(_LINEAGE, (escape(session_id),))
     return str(rows[0][0]) if rows else escape(session_id)

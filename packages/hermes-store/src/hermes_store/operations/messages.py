@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes_messages import AssistantMessage, StoreError, ToolMessage
-from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, ToolRound
-from hermes_store.backend import Operation, Statement
+from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage
+from hermes_messages.protocols import LeaseToken, ToolRound
+from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
 from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
 from hermes_store.rows import (
     MessageColumns,
     message_from_columns,
     message_to_columns,
-    stored_message_from_row,
 )
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "append",
     "begin_round",
     "close_open_rounds",
-    "get_messages",
     "open_rounds",
     "set_result",
 ]
@@ -38,11 +36,21 @@ INSERT INTO messages (session, uid, role, round, position, shape, text, body, cr
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (session, uid) DO NOTHING RETURNING seq
 """
-_FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
-_SELECT = """
-SELECT seq, uid, shape, text, body, created_at
-FROM messages WHERE session = ? AND body IS NOT NULL ORDER BY seq
+# One statement for the whole of an ordinary append: the session, the lease rule of `fencing`, the identity.
+# When it inserts nothing, the slow way finds out why.
+_APPEND = """
+INSERT INTO messages (session, uid, role, shape, text, body, created_at)
+SELECT s.key, ?, ?, ?, ?, ?, ? FROM sessions AS s WHERE s.id = ? AND {allowed}
+ON CONFLICT (session, uid) DO NOTHING RETURNING seq
 """
+_APPEND_WITHOUT_TOKEN = _APPEND.format(
+    allowed="NOT EXISTS (SELECT 1 FROM leases AS l "
+    "WHERE l.lineage = coalesce(s.lineage, s.id) AND l.expires_at > ?)"
+)
+_APPEND_WITH_TOKEN = _APPEND.format(
+    allowed="EXISTS (SELECT 1 FROM leases AS l WHERE l.lineage = coalesce(s.lineage, s.id) AND l.number = ?)"
+)
+_FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
 _FILL = """
 UPDATE messages SET shape = ?, text = ?, body = ?, created_at = ?
 WHERE seq = ? AND session = ? AND round = ? AND position = ? AND body IS NULL RETURNING seq
@@ -58,9 +66,13 @@ WHERE place.round IN (
 _OPEN_PLACES = """
 SELECT place.seq, place.round, place.position, asked.shape, asked.text, asked.body
 FROM messages AS place JOIN messages AS asked ON asked.seq = place.round
-WHERE place.session = ? AND place.body IS NULL ORDER BY place.seq
+WHERE place.session = ? AND place.body IS NULL
+AND NOT EXISTS (SELECT 1 FROM suspended_rounds AS s WHERE s.round = place.round) ORDER BY place.seq
 """
-_COUNT = "UPDATE sessions SET message_count = message_count + ?, updated_at = ? WHERE key = ?"
+_NO_LONGER_SUSPENDED = """
+DELETE FROM suspended_rounds WHERE round = ?
+AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.round = suspended_rounds.round AND m.body IS NULL)
+"""
 _TO_INDEX = "INSERT INTO unindexed (seq) VALUES (?)"
 
 
@@ -71,32 +83,31 @@ class PreparedMessage(Struct, frozen=True):
     columns: MessageColumns
 
     @classmethod
-    def of(cls, new: NewMessage) -> PreparedMessage:
+    def of(cls, uid: str, message: Message) -> PreparedMessage:
         """The message with its identity, as columns."""
-        return cls(escape(new.uid), message_to_columns(new.message))
+        return cls(escape(uid), message_to_columns(message))
 
 
 def append(
     session_id: str, messages: Sequence[PreparedMessage], token: LeaseToken | None
 ) -> Operation[tuple[int, ...]]:
     """Store messages in order; a known uid adds nothing. The sequence number of each."""
-    session = yield from open_for_writing(session_id, token)
+    yield on_session(session_id)
+    now = yield from current_time()
+    id_ = escape(session_id)
+    sql = _APPEND_WITHOUT_TOKEN if token is None else _APPEND_WITH_TOKEN
+    allowed_by = now if token is None else token.number
+    if not messages:
+        yield from open_for_writing(session_id, token)
     seqs: list[int] = []
-    added = 0
     for message in messages:
-        seq, is_new = yield from _insert(session, message)
-        seqs.append(seq)
-        added += is_new
-    if added:
-        yield Statement(_COUNT, (added, session.now, session.key))
+        role, shape, text, body = message.columns
+        rows = yield Statement(sql, (message.uid, role, shape, text, body, now, id_, allowed_by))
+        if not rows:
+            session = yield from open_for_writing(session_id, token)
+            rows = yield Statement(_FIND, (session.key, message.uid))
+        seqs.append(rows[0][0])
     return tuple(seqs)
-
-
-def get_messages(session_id: str) -> Operation[list[StoredMessage]]:
-    """The session's messages in order, open places left out. Raises `SessionNotFoundError`."""
-    key = yield from find_session_key(session_id)
-    rows = yield Statement(_SELECT, (key,))
-    return [stored_message_from_row(row) for row in rows]
 
 
 def begin_round(
@@ -123,7 +134,6 @@ def begin_round(
         if not rows:
             raise StoreError(f"session {session_id!r} already has a message {uid!r}; nothing was stored")
         places.append(rows[0][0])
-    yield Statement(_COUNT, (1, session.now, session.key))
     return ToolRound(session_id, seq, tuple(places))
 
 
@@ -134,7 +144,7 @@ def set_result(
     session = yield from open_for_writing(round_.session_id, token)
     seq = round_.result_seqs[position]
     if (yield from _fill(session, seq, round_.assistant_seq, position, columns)):
-        yield Statement(_COUNT, (1, session.now, session.key))
+        yield Statement(_NO_LONGER_SUSPENDED, (round_.assistant_seq,))
         return
     known = yield Statement(_PLACE_EXISTS, (seq, session.key, round_.assistant_seq, position))
     if not known:
@@ -161,8 +171,6 @@ def close_open_rounds(session_id: str, token: LeaseToken | None) -> Operation[in
         result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
         columns = message_to_columns(result)
         yield from _fill(session, seq, round_, position, columns)
-    if rows:
-        yield Statement(_COUNT, (len(rows), session.now, session.key))
     return len(rows)
 
 
@@ -175,8 +183,6 @@ def _insert(session: WritableSession, message: PreparedMessage) -> Operation[tup
         [(known,)] = yield Statement(_FIND, (session.key, message.uid))
         return known, False
     seq: int = rows[0][0]
-    if text:
-        yield Statement(_TO_INDEX, (seq,))
     return seq, True
 
 
@@ -186,5 +192,5 @@ def _fill(
     _, shape, text, body = columns
     rows = yield Statement(_FILL, (shape, text, body, session.now, seq, session.key, round_, position))
     if rows and text:
-        yield Statement(_TO_INDEX, (seq,))
+        yield Statement(_TO_INDEX, (seq,), only="sqlite")
     return bool(rows)

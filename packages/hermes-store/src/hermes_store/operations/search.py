@@ -14,6 +14,9 @@ from hermes_store.search_query import Blank, Indexed, Plan, Scan, contains_all, 
 
 __all__ = ["SearchFilter", "has_unindexed", "rebuild_index", "search", "take_in", "take_out"]
 
+INDEXED_MESSAGES = "body IS NOT NULL AND text <> '' AND copy_of IS NULL"
+"""Which messages the index holds: those with a text, each once."""
+
 _COLUMNS = "SELECT s.id, m.seq, m.role, m.text"
 _INDEXED = f"""
 {_COLUMNS} FROM message_index
@@ -21,20 +24,37 @@ JOIN messages AS m ON m.seq = message_index.rowid
 JOIN sessions AS s ON s.key = m.session
 WHERE message_index MATCH ?
 """
-_SCAN = f"{_COLUMNS} FROM messages AS m JOIN sessions AS s ON s.key = m.session WHERE m.body IS NOT NULL"
+_SCAN = f"""{_COLUMNS} FROM messages AS m JOIN sessions AS s ON s.key = m.session
+WHERE m.body IS NOT NULL AND m.copy_of IS NULL"""
 
 TAKEN_AT_ONCE = 500
 """Messages that one transaction puts into the index: it bounds how long other writers wait for it."""
 
-_WAITING = "SELECT seq FROM unindexed ORDER BY seq LIMIT ?"
-_TAKE_IN = """
-INSERT INTO message_index (rowid, words)
-SELECT seq, hermes_index_text(text) FROM messages WHERE seq IN (SELECT seq FROM unindexed WHERE seq <= ?)
+_NEXT = """
+SELECT count(*), max(seq) FROM (
+    SELECT seq FROM messages WHERE seq > (SELECT value FROM counters WHERE name = 'indexed')
+    ORDER BY seq LIMIT ?
+)
 """
-_TAKE_OUT = """
+_INTO_INDEX = f"""
+INSERT INTO message_index (rowid, words)
+SELECT seq, hermes_index_text(text) FROM messages WHERE {INDEXED_MESSAGES}
+"""
+_TAKE_IN = f"{_INTO_INDEX} AND seq > (SELECT value FROM counters WHERE name = 'indexed') AND seq <= ?"
+_TAKE_IN_LATE = f"{_INTO_INDEX} AND seq IN (SELECT seq FROM unindexed ORDER BY seq LIMIT ?)"
+_UP_TO_COUNTER = " AND seq <= (SELECT value FROM counters WHERE name = 'indexed')"
+_TAKE_OUT = f"""
 INSERT INTO message_index (message_index, rowid, words)
 SELECT 'delete', seq, hermes_index_text(text) FROM messages
-WHERE session = ? AND body IS NOT NULL AND text <> '' AND seq NOT IN (SELECT seq FROM unindexed)
+WHERE session = ? AND {INDEXED_MESSAGES} AND seq <= (SELECT value FROM counters WHERE name = 'indexed')
+AND seq NOT IN (SELECT seq FROM unindexed)
+"""
+_HAS_UNINDEXED = """
+SELECT 1 WHERE EXISTS (SELECT 1 FROM unindexed)
+OR EXISTS (SELECT 1 FROM messages WHERE seq > (SELECT value FROM counters WHERE name = 'indexed'))
+"""
+_ALL_INDEXED = """
+UPDATE counters SET value = (SELECT coalesce(max(seq), 0) FROM messages) WHERE name = 'indexed'
 """
 
 
@@ -68,26 +88,32 @@ def search(plan: Plan, where: SearchFilter) -> Operation[list[MessageHit]]:
 
 def has_unindexed() -> Operation[bool]:
     """Whether there are messages that the index could take in."""
-    rows = yield Statement("SELECT 1 FROM unindexed LIMIT 1", index=True)
+    rows = yield Statement(_HAS_UNINDEXED, index=True)
     return bool(rows)
 
 
 def take_in() -> Operation[bool]:
-    """Put messages that wait for it into the index, oldest first. Whether more of them wait."""
-    rows = yield Statement(_WAITING, (TAKEN_AT_ONCE,), index=True)
-    if not rows:
-        return False
-    last = rows[-1][0]
-    yield Statement(_TAKE_IN, (last,), index=True)
-    yield Statement("DELETE FROM unindexed WHERE seq <= ?", (last,), index=True)
-    return len(rows) == TAKEN_AT_ONCE
+    """Put messages that wait for it into the index, oldest first. Whether more of them may wait."""
+    late = yield Statement("SELECT seq FROM unindexed ORDER BY seq LIMIT ?", (TAKEN_AT_ONCE,), index=True)
+    if late:
+        # Before the counter moves: those above it that came late are in the range that is taken in next.
+        yield Statement(_TAKE_IN_LATE + _UP_TO_COUNTER, (TAKEN_AT_ONCE,), index=True)
+        yield Statement("DELETE FROM unindexed WHERE seq <= ?", (late[-1][0],), index=True)
+    rows = yield Statement(_NEXT, (TAKEN_AT_ONCE,), index=True)
+    waiting, last = rows[0] if rows else (0, None)
+    if waiting:
+        yield Statement(_TAKE_IN, (last,), index=True)
+        yield Statement("UPDATE counters SET value = ? WHERE name = 'indexed'", (last,), index=True)
+    return TAKEN_AT_ONCE in (waiting, len(late))
 
 
 def take_out(session_key: int) -> Operation[None]:
     """Take a session's messages out of the index, before they are deleted."""
     yield Statement(_TAKE_OUT, (session_key,), index=True)
     yield Statement(
-        "DELETE FROM unindexed WHERE seq IN (SELECT seq FROM messages WHERE session = ?)", (session_key,)
+        "DELETE FROM unindexed WHERE seq IN (SELECT seq FROM messages WHERE session = ?)",
+        (session_key,),
+        only="sqlite",
     )
 
 
@@ -99,6 +125,7 @@ def rebuild_index() -> Operation[None]:
         yield Statement(sql)
     yield Statement("INSERT INTO message_index (message_index) VALUES ('rebuild')")
     yield Statement("DELETE FROM unindexed")
+    yield Statement(_ALL_INDEXED)
     yield Statement(MARK_INDEX_READY)
     yield INDEX_READY
 

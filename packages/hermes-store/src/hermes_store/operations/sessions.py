@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hermes_messages import JsonValue, Usage
 from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
-from hermes_store.backend import Operation, SqlValue, Statement, current_time
+from hermes_store.backend import Operation, SqlValue, Statement, current_time, on_session
 from hermes_store.escaping import escape
 from hermes_store.operations.access import find_session_key, open_for_writing
 from hermes_store.operations.search import take_out
@@ -31,9 +31,12 @@ __all__ = [
     "update_meta",
 ]
 
-SELECT_SESSION = """
+_LIVE = "FROM messages AS m WHERE m.session = s.key AND m.body IS NOT NULL AND m.archived_at IS NULL"
+_LAST_MESSAGE_AT = f"(SELECT m.created_at {_LIVE} ORDER BY m.seq DESC LIMIT 1)"
+LAST_CHANGE = f"CASE WHEN {_LAST_MESSAGE_AT} > s.updated_at THEN {_LAST_MESSAGE_AT} ELSE s.updated_at END"
+SELECT_SESSION = f"""
 SELECT s.id, s.source, s.title, s.model, s.provider, s.cwd, s.parent_id, p.text, s.metadata,
-       s.created_at, s.updated_at, s.ended_at, s.end_reason, s.message_count, s.api_calls,
+       s.created_at, {LAST_CHANGE}, s.ended_at, s.end_reason, (SELECT count(*) {_LIVE}), s.api_calls,
        s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.reasoning_tokens,
        s.cost_usd
 FROM sessions AS s LEFT JOIN system_prompts AS p ON p.hash = s.prompt_hash
@@ -65,6 +68,7 @@ def get_session(session_id: str) -> Operation[SessionRecord | None]:
 
 def ensure_session(session_id: str, info: SessionInfo, metadata: str) -> Operation[SessionRecord]:
     """The session, made from `info` and the encoded `metadata` when it does not exist yet."""
+    yield on_session(session_id)
     known = yield from get_session(session_id)
     if known is not None:
         return known
@@ -162,10 +166,10 @@ def list_sessions(
     contained, patterns = contains_all("(s.id || ' ' || coalesce(s.title, ''))", words)
     conditions.append(contained)
     values += patterns
-    sql = (
-        f"{SELECT_SESSION} WHERE {' AND '.join(conditions)} "
-        "ORDER BY s.updated_at DESC, s.key DESC LIMIT ? OFFSET ?"
-    )
+    order = f"ORDER BY {LAST_CHANGE} DESC, s.key DESC"
+    # Which ones first: their messages are counted only for those that are returned.
+    found = f"SELECT s.key FROM sessions AS s WHERE {' AND '.join(conditions)} {order} LIMIT ? OFFSET ?"
+    sql = f"{SELECT_SESSION} WHERE s.key IN ({found}) {order}"
     rows = yield Statement(sql, (*values, limit, offset))
     return [session_from_row(row) for row in rows]
 

@@ -1,6 +1,6 @@
 """Ratios for hermes-store against the bare thing in the same run: append, group commit, read, search, size.
 
-Run with `uv run benchmarks/store.py`. Rounds of the two sides alternate and the median counts, so that a busy
+Run with `uv run benchmarks/bench_store.py`. Rounds of the two sides alternate and the median counts, so that a busy
 machine slows both.
 """
 
