@@ -104,6 +104,30 @@ def test_every_record_has_the_same_keys_and_types_and_no_null(tmp_path: Path) ->
     assert "null" not in shard
 
 
+def test_no_object_or_list_of_a_merged_row_is_empty(tmp_path: Path) -> None:
+    def without_tools(prompt: str) -> ConversationResult:
+        result = conversation(prompt, answer="x")
+        result["tools"] = []
+        return result
+
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "a", "toolsets": []}\n{"prompt": "b", "toolsets": ["file"]}\n')
+    asyncio.run(runner(tmp_path, path, ScriptedAgents(without_tools)).run())
+    first, second = merged(tmp_path)
+    assert (first.toolsets_used, second.toolsets_used) == (("none",), ("file",))
+    assert first.tool_stats.keys() == first.tool_error_counts.keys() == {"unknown_tool"}
+
+
+def test_a_result_without_a_conversation_is_no_sample(tmp_path: Path) -> None:
+    def empty(prompt: str) -> ConversationResult:
+        result = conversation(prompt, answer="x")
+        result["transcript"] = ()
+        return result
+
+    statistics = asyncio.run(runner(tmp_path, ["a"], ScriptedAgents(empty)).run())
+    assert statistics.errors_by_kind == {"empty_transcript": 1}
+
+
 def test_each_row_has_a_directory_of_its_own_that_is_gone_afterwards(tmp_path: Path) -> None:
     agents = ScriptedAgents(good)
     asyncio.run(runner(tmp_path, ["a", "b"], agents).run())

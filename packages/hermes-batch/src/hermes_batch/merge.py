@@ -10,10 +10,14 @@ import msgspec
 from hermes_batch.files import replace_file
 from hermes_batch.plan import Finished, Plan
 from hermes_batch.records import Record, ToolStats, encode_record
+from hermes_batch.row_records import UNKNOWN_TOOL
 from hermes_batch.shards import RecordReader
 from hermes_batch.statistics import BatchStatistics, StatisticsBuilder
 
-__all__ = ["merge_run"]
+__all__ = ["NO_TOOLSET", "merge_run"]
+
+NO_TOOLSET = "none"
+"""Stands in `toolsets_used` of a row without any."""
 
 _PART_ROWS = 200
 _PART_BYTES = 4 << 20
@@ -24,11 +28,12 @@ async def merge_run(
 ) -> BatchStatistics:
     """Write the `ok` rows of `plan.done` to `target` (atomically) and count all of them.
 
-    Rows take the index they have in the dataset now, and every row names every tool of the run. Two passes;
+    Rows take the index they have in the dataset now. Every row names every tool of the run, and no object or
+    list is empty: table readers give an empty one a type of its own, which no later row fits. Two passes;
     memory grows with the number of rows only by their places.
     """
     statistics = StatisticsBuilder(run_name, total)
-    tools: set[str] = set()
+    tools = {UNKNOWN_TOOL}
     rows = sorted(plan.done.items())
     async with RecordReader(shard_dir) as read:
         for part in _parts(rows):
@@ -65,6 +70,7 @@ def _normalised(record: Record, index: int, names: Sequence[str]) -> Record:
     return msgspec.structs.replace(
         record,
         prompt_index=index,
+        toolsets_used=record.toolsets_used or (NO_TOOLSET,),
         tool_stats={name: record.tool_stats.get(name, ToolStats()) for name in names},
         tool_error_counts={name: record.tool_error_counts.get(name, 0) for name in names},
     )

@@ -42,7 +42,8 @@ class Turn(Struct, frozen=True, rename={"from_": "from"}):
 class Record(Struct, frozen=True, kw_only=True):
     """What became of one row.
 
-    `tool_stats` and `tool_error_counts` name every tool of the run, those never called with zeros. Figures
+    `tool_stats` and `tool_error_counts` name every tool that the agent had, those never called with zeros (in
+    `trajectories.jsonl` every tool of the run). Figures
     that the host did not give are 0 with `usage_known` or `cost_known` false. `duration_s` is in seconds.
     `metadata` is the row's own, as JSON text. `reached_model` is false when the host could not be reached, so
     that nothing was paid and the row is run again on resume.

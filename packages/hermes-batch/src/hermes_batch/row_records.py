@@ -66,6 +66,8 @@ def outcome_of_result(result: ConversationResult) -> Outcome:
         kind = result["error_kind"]
         reason = reason if kind is None else f"{reason}:{kind.value}"
         return Outcome(status="error", reason=reason, error=result["error"] or "", result=result)
+    if not result["transcript"]:
+        return Outcome(status="discarded", reason="empty_transcript", result=result)
     if broken := validate(result["transcript"]):
         return Outcome(status="discarded", reason="invalid_transcript", error=str(broken[0]), result=result)
     return Outcome(status="ok", reason=reason, result=result)
