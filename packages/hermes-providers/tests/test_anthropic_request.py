@@ -206,6 +206,14 @@ def test_image_only_result_has_a_text_in_front() -> None:
     assert "is_error" not in result
 
 
+def test_images_of_failed_results_stand_behind_all_results() -> None:
+    failed = ToolMessage("toolu_1", (TextPart("boom"), PICTURE), status="error")
+    answer = AssistantMessage(tool_calls=(CALL, CALL_2))
+    content = wired(HI, answer, failed, ToolMessage("toolu_2", "ok"))[2]["content"]
+    assert [block["type"] for block in content] == ["tool_result", "tool_result", "image"]
+    assert (content[0]["content"], content[0]["is_error"]) == ("boom", True)
+
+
 def test_text_parts_of_a_result_are_one_string() -> None:
     content = (TextPart("a"), TextPart("b"))
     result = wired(HI, AssistantMessage(tool_calls=(CALL,)), ToolMessage("toolu_1", content))[2]["content"][0]

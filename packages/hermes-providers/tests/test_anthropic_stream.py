@@ -438,6 +438,9 @@ def failing(kind: str, message: str) -> bytes:
         ("overloaded_error", "Overloaded", ErrorKind.OVERLOADED),
         ("rate_limit_error", "Number of requests has exceeded your rate limit", ErrorKind.RATE_LIMIT),
         ("api_error", "Internal server error", ErrorKind.SERVER),
+        ("invalid_request_error", "messages.3: something is wrong", ErrorKind.FORMAT),
+        ("billing_error", "No more", ErrorKind.BILLING),
+        ("timeout_error", "Request timed out", ErrorKind.TIMEOUT),
         ("invalid_request_error", "prompt is too long: 213462 tokens > 200000", ErrorKind.CONTEXT_OVERFLOW),
     ],
 )

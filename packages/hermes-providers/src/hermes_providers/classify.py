@@ -19,6 +19,21 @@ _MAX_SEARCHED_CHARS = 16_000
 _MAX_MESSAGE_CHARS = 600
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "apim-request-id", "cf-ray")
 
+# What Anthropic's error types stand for, where one comes inside a stream that began with 200:
+# https://platform.claude.com/docs/en/api/errors
+_STATUS_OF_TYPE: dict[str, int] = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
 _BY_STATUS: dict[int, ErrorKind] = {
     401: ErrorKind.AUTH,
     402: ErrorKind.BILLING,
@@ -94,7 +109,7 @@ def _effective_status(status: int | None, said: _Said) -> int | None:
         return status
     if said.code is not None and re.fullmatch(r"[45]\d\d", said.code):
         return int(said.code)
-    return status
+    return _STATUS_OF_TYPE.get(said.type or "", status)
 
 
 def _kind(status: int | None, said: _Said, *, empty: bool) -> ErrorKind:

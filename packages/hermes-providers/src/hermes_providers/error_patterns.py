@@ -170,6 +170,14 @@ _UNSUPPORTED: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.UNSUPPORTED_PARAMETER,
+        r"\"thinking\.type\.\w+\" is not supported for this model",
+        "Anthropic",
+        400,
+        '"thinking.type.disabled" is not supported for this model. Use "thinking.type.adaptive" and '
+        '"output_config.effort" to control thinking behavior.',
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
         r"does not support (?:the )?(?:parameters?|tools|function calling)",
         "Ollama",
         400,

@@ -54,6 +54,14 @@ CONTEXT_OVERFLOW: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.CONTEXT_OVERFLOW,
+        r"exceed context limit",
+        "Anthropic",
+        400,
+        "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length "
+        "or `max_tokens` and try again",
+    ),
+    row(
+        ErrorKind.CONTEXT_OVERFLOW,
         r"exceed(?:s|ed)? the (?:model'?s? )?context (?:window|length)|context_length_exceeded",
         "OpenAI",
         400,

@@ -54,6 +54,7 @@ JsonDict = dict[str, object]
 
 _NO_OUTPUT = "(no output)"
 _NO_TEXT = "(empty message)"
+_BELOW = "(see below)"
 _DATA_ADDRESS = re.compile(r"data:([^;,]*)(;[^,]*)?,(.*)", re.DOTALL)
 _UNMARKED = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 """Blocks on which no cache marker may stand ("Prompt caching", what can not be cached)."""
@@ -93,14 +94,18 @@ def _round(messages: Sequence[Message], quirks: AnthropicQuirks, origin: Origin,
     """An assistant message, and all its results in one user message, as "Handle tool calls" demands."""
     answer: list[object] = []
     results: list[object] = []
+    behind: list[object] = []
     for message in messages:
         match message:
             case AssistantMessage() if not is_blank(message):
                 answer = _answer(message, quirks, origin, suffix)
             case ToolMessage():
-                results.append(_result(message, quirks, suffix))
+                result, beside = _result(message, quirks, suffix)
+                results.append(result)
+                behind.extend(beside)
             case _:
                 pass
+    results.extend(behind)
     match bool(answer), bool(results):
         case True, True:
             return _segment(b"au", answer, results)
@@ -147,15 +152,24 @@ def _input(arguments: str) -> Raw:
         return Raw(dump(parse_arguments(arguments)))
 
 
-def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> JsonDict:
+def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple[JsonDict, list[object]]:
+    """A result, and what has to stand behind all results: "all content must be type `text` if `is_error` is
+    true"."""
+    content: Content = message.content
+    beside: tuple[Part, ...] = ()
+    if message.status != "ok" and not isinstance(content, str):
+        beside = tuple(part for part in content if not isinstance(part, TextPart))
+        content = tuple(part for part in content if isinstance(part, TextPart))
+        if beside and not content_text(content).strip():
+            content = _BELOW
     wired: JsonDict = {
         "type": "tool_result",
         "tool_use_id": wire_call_id(message.tool_call_id + suffix, quirks.call_ids),
-        "content": _result_content(message.content),
+        "content": _result_content(content),
     }
     if message.status != "ok":
         wired["is_error"] = True
-    return wired
+    return wired, _content_blocks(beside)
 
 
 def _result_content(content: Content) -> str | list[object]:
@@ -164,7 +178,7 @@ def _result_content(content: Content) -> str | list[object]:
         return text if text.strip() else _NO_OUTPUT
     blocks = _content_blocks(content)
     if not any(isinstance(part, TextPart) and part.text.strip() for part in content):
-        return [_text("(see below)"), *blocks]  # some hosts fail on a result without text
+        return [_text(_BELOW), *blocks]  # some hosts fail on a result without text
     return blocks
 
 

@@ -36,13 +36,19 @@ _LISTED_SCHEMAS = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 def answer_schema(schema: Raw) -> Raw:
     """The schema of an answer. One that can not be read goes as it is, for the host to judge."""
-    value: JsonValue = msgspec.json.decode(schema)
+    try:
+        value: JsonValue = msgspec.json.decode(schema)
+    except msgspec.DecodeError:
+        return schema
     return Raw(dump(_object_schema(value))) if isinstance(value, dict) else schema
 
 
 def input_schema(parameters: Raw) -> Raw:
     """A tool's schema: "tools.0.custom.input_schema.type: Field required" where it has no type."""
-    fields = msgspec.json.decode(parameters, type=dict[str, Raw])
+    try:
+        fields = msgspec.json.decode(parameters, type=dict[str, Raw])
+    except msgspec.MsgspecError:
+        return parameters  # no object, which the host will refuse
     return parameters if "type" in fields else Raw(dump({"type": "object", **fields}))
 
 
