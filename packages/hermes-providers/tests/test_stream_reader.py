@@ -19,7 +19,15 @@ from hermes_messages import (
     ToolCallStarted,
 )
 from hermes_messages.assembler import StreamAssembler
-from hermes_messages.deltas import Delta, FinishChunk, MetaChunk, ReasoningChunk, ToolCallChunk, UsageChunk
+from hermes_messages.deltas import (
+    Delta,
+    FinishChunk,
+    MetaChunk,
+    ReasoningChunk,
+    TextChunk,
+    ToolCallChunk,
+    UsageChunk,
+)
 from hermes_messages.parts import Origin
 from hermes_providers import ChatQuirks, ServerSentEvent, SSEParser, classify, get_profile
 from hermes_providers.usage import read_chat_usage
@@ -302,6 +310,18 @@ def test_odd_chunks_say_nothing(value: object) -> None:
 def test_bytes_that_are_no_utf_8_do_not_lose_the_answer() -> None:
     data = event(chunk({"content": "caf#"}, "stop")).replace(b"#", b"\xe9")
     assert assembled(data, DONE)[1].message.content == "caf\ufffd"
+
+
+def test_escaped_halves_of_characters_do_not_lose_the_answer() -> None:
+    """A host that cuts text by UTF-16 units; whole pairs and escaped backslashes stay what they are."""
+    told = reader().feed(
+        ServerSentEvent(
+            rb'{"choices":[{"index":0,"delta":{"content":"a\ud83d b\ud83d\ude00 c\\ud83d \uDE00",'
+            rb'"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{\"x\":\"\ud83d"}}]}}]}'
+        )
+    )
+    assert TextChunk("a\ufffd b\U0001f600 c\\ud83d \ufffd") in told
+    assert [chunk.arguments for chunk in told if isinstance(chunk, ToolCallChunk)] == ['{"x":"\ufffd']
 
 
 def test_what_follows_done_is_not_read() -> None:

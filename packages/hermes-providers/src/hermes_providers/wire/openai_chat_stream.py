@@ -26,6 +26,7 @@ from hermes_messages.deltas import (
     UsageChunk,
 )
 from hermes_providers.profiles import ChatQuirks
+from hermes_providers.streaming.json_text import readable_json
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
@@ -186,8 +187,8 @@ def _decode(data: bytes) -> _Chunk | None:
     try:
         return _decoder.decode(data)
     except msgspec.MsgspecError:
-        # Seldom: bytes that are no UTF-8, or choices of another shape. Keep what can be read.
-        value: JsonValue = msgspec.json.decode(data.decode("utf-8", "replace"))
+        # Seldom: characters that are no Unicode, or choices of another shape. Keep what can be read.
+        value: JsonValue = msgspec.json.decode(readable_json(data))
     if value is None:
         return None
     if isinstance(value, dict):
