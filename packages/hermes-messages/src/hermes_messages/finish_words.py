@@ -1,7 +1,7 @@
 """The hosts' words for why a response ended, as one table. It is open: an unknown word is a normal end.
 
-Sources: OpenAI `finish_reason` and Responses `incomplete_details.reason`, Anthropic `stop_reason`, Gemini
-`finishReason`, Bedrock `stopReason`, Mistral and Zhipu `finish_reason`, and what local servers send.
+Sources: OpenAI `finish_reason`, Responses `status` and `incomplete_details.reason`, Anthropic `stop_reason`,
+Gemini `finishReason`, Bedrock `stopReason`, Mistral and Zhipu `finish_reason`, and what local servers send.
 A word for an error (`error`) never gets here: a wire raises it as a `ProviderError`.
 """
 
@@ -28,6 +28,8 @@ FINISH_WORDS: dict[str, FinishReason] = {
     "max_output_tokens": FinishReason.LENGTH,
     "model_length": FinishReason.LENGTH,
     "model_context_window_exceeded": FinishReason.LENGTH,
+    "incomplete": FinishReason.LENGTH,
+    "continuation": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
     "content_filtered": FinishReason.CONTENT_FILTER,
     "refusal": FinishReason.CONTENT_FILTER,
@@ -37,11 +39,19 @@ FINISH_WORDS: dict[str, FinishReason] = {
     "prohibited_content": FinishReason.CONTENT_FILTER,
     "spii": FinishReason.CONTENT_FILTER,
     "image_safety": FinishReason.CONTENT_FILTER,
+    "image_prohibited_content": FinishReason.CONTENT_FILTER,
+    "image_recitation": FinishReason.CONTENT_FILTER,
+    "language": FinishReason.CONTENT_FILTER,
+    "model_armor": FinishReason.CONTENT_FILTER,
+    "escalation": FinishReason.CONTENT_FILTER,
+    "pup_limited_disabled": FinishReason.CONTENT_FILTER,
     "guardrail_intervened": FinishReason.CONTENT_FILTER,
     "sensitive": FinishReason.CONTENT_FILTER,
     "malformed_function_call": FinishReason.MALFORMED_CALL,
     "malformed_tool_call": FinishReason.MALFORMED_CALL,
     "unexpected_tool_call": FinishReason.MALFORMED_CALL,
+    "too_many_tool_calls": FinishReason.MALFORMED_CALL,
+    "malformed_response": FinishReason.MALFORMED_CALL,
 }
 
 

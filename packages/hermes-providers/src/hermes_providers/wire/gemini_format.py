@@ -1,0 +1,42 @@
+"""The wire `gemini`: Google's `generateContent`, streamed and plain."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hermes_messages import ChatRequest, JsonValue
+from hermes_providers.wire.base import CountRequest, WireFormat, WireSettings
+from hermes_providers.wire.gemini_quirks import WIRE, GeminiQuirks
+from hermes_providers.wire.gemini_request import GeminiRequestBuilder
+from hermes_providers.wire.gemini_stream import GeminiStreamReader
+
+__all__ = ["QUIRKS", "GeminiTokenCounter", "make_wire"]
+
+QUIRKS = GeminiQuirks
+
+
+class GeminiTokenCounter:
+    """`POST models/NAME:countTokens` ("Counting tokens", ai.google.dev/api/tokens)."""
+
+    def __init__(self, builder: GeminiRequestBuilder) -> None:
+        self._builder = builder
+
+    def first(self, request: ChatRequest) -> CountRequest:
+        """The only question. Raises `ProviderError` (format) as the builder does."""
+        return CountRequest(self._builder.count_url(request), self._builder.count_body(request))
+
+    def read(self, answer: bytes) -> int | None:
+        """The number, or None when the answer has none."""
+        try:
+            said: JsonValue = msgspec.json.decode(answer)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        tokens = said.get("totalTokens") if isinstance(said, dict) else None
+        return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None
+
+
+def make_wire(settings: WireSettings) -> WireFormat:
+    """Both halves of the wire. Raises `ConfigurationError` for an extra body that can not be sent."""
+    quirks = settings.quirks if isinstance(settings.quirks, GeminiQuirks) else GeminiQuirks()
+    builder = GeminiRequestBuilder(settings, quirks)
+    return WireFormat(WIRE, builder, GeminiStreamReader, counter=GeminiTokenCounter(builder))

@@ -1,0 +1,125 @@
+"""What generations of Gemini models, and hosts of this wire, want to be different."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from hermes_messages import ReasoningEffort
+
+__all__ = [
+    "WIRE",
+    "GeminiQuirks",
+    "answers_in_schema",
+    "is_tool_image_model",
+    "sends_ids",
+    "thinking_config",
+    "wants_signatures",
+]
+
+WIRE = "gemini"
+
+_VERSION = re.compile(r"(?:^|/)gemini-(\d+)(?:\.(\d+))?(?!\d)")
+
+_BUDGETS: dict[ReasoningEffort, int] = {
+    "none": 0,
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+}
+"""What the efforts mean as a budget of tokens, which models before 3 have: "OpenAI compatibility", thinking
+(ai.google.dev/gemini-api/docs/openai)."""
+
+_PRO_MINIMUM = 128  # 2.5 Pro can not be kept from thinking: "thinkingBudget: 128 to 32768"
+
+
+class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The defaults are those of the Gemini API (generativelanguage.googleapis.com).
+
+    "by_model" leaves a rule to the generation in the model's name; a name without one counts as new.
+
+    `call_ids` says whether ids of calls are sent. `signatures` says whether a call of the current turn that
+    came without a thought signature (from another host, for example) gets the documented dummy.
+    `tool_images` says whether the result of a call may hold images; otherwise they stand behind it.
+    `response_format` says whether a schema can be asked for beside tools.
+    `schema_dialect` "openapi" sends schemas in Gemini's own dialect, "json_schema" as they are.
+    `include_thoughts` asks for a readable summary of the thoughts when an effort is asked for.
+    """
+
+    call_ids: Literal["by_model", "always", "never"] = "by_model"
+    signatures: Literal["by_model", "always", "never"] = "by_model"
+    tool_images: Literal["by_model", "always", "never"] = "by_model"
+    response_format: Literal["by_model", "with_tools", "without_tools", "none"] = "by_model"
+    schema_dialect: Literal["openapi", "json_schema"] = "openapi"
+    include_thoughts: bool = True
+
+
+def _version(model: str) -> tuple[int, int] | None:
+    """The generation in a model's name; None for names without one, like `gemini-flash-latest`."""
+    found = _VERSION.search(model)
+    return (int(found[1]), int(found[2] or 0)) if found else None
+
+
+def _is_new(model: str) -> bool:
+    """Whether the model is of generation 3 or later. Gemma models follow the older rules."""
+    version = _version(model)
+    if version is None:
+        return not model.rpartition("/")[2].startswith("gemma")
+    return version >= (3, 0)
+
+
+def _by(rule: Literal["by_model", "always", "never"], model: str) -> bool:
+    return _is_new(model) if rule == "by_model" else rule == "always"
+
+
+def sends_ids(quirks: GeminiQuirks, model: str) -> bool:
+    """Whether calls and results carry ids. Models from 3 on want them ("Function calling", map function IDs
+    always); before: 'Unknown name "id" at contents[1].parts[0].function_call: Cannot find field.'"""
+    return _by(quirks.call_ids, model)
+
+
+def wants_signatures(quirks: GeminiQuirks, model: str) -> bool:
+    """Whether a call without a thought signature is refused ("Thought signatures", ai.google.dev): "Function
+    call is missing a thought_signature in functionCall parts." """
+    return _by(quirks.signatures, model)
+
+
+def is_tool_image_model(quirks: GeminiQuirks, model: str) -> bool:
+    """Whether a result may hold images ("Function calling: multimodal function responses", from 3 on)."""
+    return _by(quirks.tool_images, model)
+
+
+def answers_in_schema(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> bool:
+    """Whether a schema is asked for. "Function calling with a response mime type: 'application/json' is
+    unsupported" says a model before 3 ("Structured outputs with tools", ai.google.dev)."""
+    match quirks.response_format:
+        case "none":
+            return False
+        case "with_tools":
+            return True
+        case "without_tools":
+            return not has_tools
+        case "by_model":
+            return not has_tools or _is_new(model)
+
+
+def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None) -> dict[str, object]:
+    """`thinkingConfig`; empty when nothing is asked for, or the model has no thinking.
+
+    From 3 on there are levels and no way to switch thinking off; 2.5 has a budget; both at once are refused.
+    """
+    version = _version(model)
+    if effort is None or (version is not None and version < (2, 5)):
+        return {}
+    if _is_new(model):
+        config: dict[str, object] = {"thinkingLevel": "minimal" if effort == "none" else effort}
+    elif version is None:  # gemma
+        return {}
+    else:
+        config = {"thinkingBudget": max(_BUDGETS[effort], _PRO_MINIMUM if "pro" in model else 0)}
+    if quirks.include_thoughts and effort != "none":
+        config["includeThoughts"] = True
+    return config

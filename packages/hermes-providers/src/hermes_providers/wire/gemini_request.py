@@ -1,0 +1,213 @@
+"""A `ChatRequest` to the body of a Gemini `generateContent` request.
+
+"Generating content" (ai.google.dev/api/generate-content). The body is `{"systemInstruction": ...,
+"generationConfig": {...}, "toolConfig": ..., "contents": [` + joined segments + `], "tools": [...]}`. Closed
+segments are encoded once for each log, so consecutive bodies of one conversation share their bytes up to the
+last closed segment; what changes at a new turn is the dummy signature of calls that another host made.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+
+from hermes_messages import (
+    ChatRequest,
+    ConfigurationError,
+    ErrorKind,
+    ProviderError,
+    SystemMessage,
+    ToolChoice,
+    ToolSpec,
+)
+from hermes_messages.parts import Origin, content_text
+from hermes_messages.stable_bytes import StableBytes
+from hermes_providers.credentials import join_url
+from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.gemini_contents import SYSTEM_SEGMENT, ModelRules, encode_segment, join_segments
+from hermes_providers.wire.gemini_quirks import (
+    GeminiQuirks,
+    answers_in_schema,
+    is_tool_image_model,
+    sends_ids,
+    thinking_config,
+    wants_signatures,
+)
+from hermes_providers.wire.gemini_schema import in_gemini_dialect
+from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.wire.openai_chat_request import read_extra_body
+
+__all__ = ["GeminiRequestBuilder"]
+
+_MAX_ENCODERS = 16
+_MODES: dict[ToolChoice, str] = {"none": "NONE", "required": "ANY"}
+_DOTS = re.compile(r"\.{1,2}")
+
+
+class GeminiRequestBuilder:
+    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+
+    def __init__(self, settings: WireSettings, quirks: GeminiQuirks) -> None:
+        """Raises `ConfigurationError` for an extra body that can not be sent."""
+        self._settings = settings
+        self._quirks = quirks
+        self._extra_body = _extra_body(settings.extra_body)
+        self._encoders: dict[str, StableBytes] = {}
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tools_bytes = b""
+
+    @property
+    def encode_calls(self) -> int:
+        """How many segments were encoded so far."""
+        return sum(encoder.encode_calls for encoder in self._encoders.values())
+
+    def url(self, request: ChatRequest) -> str:
+        """Where the request goes: the model's name is in the path, escaped.
+
+        Raises `ProviderError` (format) for a name that would lead elsewhere.
+        """
+        url = join_url(self._settings.base_url, f"/{model_path(request.model)}:streamGenerateContent")
+        return url + ("&" if "?" in url else "?") + "alt=sse"
+
+    def build(self, request: ChatRequest) -> bytes:
+        """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
+        return self._body(request, {})
+
+    def count_url(self, request: ChatRequest) -> str:
+        """Where tokens are counted. Raises as `url` does."""
+        return join_url(self._settings.base_url, f"/{model_path(request.model)}:countTokens")
+
+    def count_body(self, request: ChatRequest) -> bytes:
+        """The body that asks for the number of tokens ("Counting tokens"). Raises as `build` does."""
+        named: dict[str, object] = {"model": model_path(request.model)}
+        return b'{"generateContentRequest":' + self._body(request, named) + b"}"
+
+    def _body(self, request: ChatRequest, named: dict[str, object]) -> bytes:
+        system, segments = self._segments(request)
+        head = named | self._fields(request, system)
+        tools = self._tools_field(request) if "tools" not in head else b""
+        start = dump(head)[:-1] + b"," if head else b"{"
+        return b"".join((start, b'"contents":[', *join_segments(segments), b"]", tools, b"}"))
+
+    def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
+        """The system text, and the segments of everything behind it."""
+        encoded = self._encoder(request.model).encode(request.history)
+        segments = [*encoded.closed, encoded.open_tail]
+        leading: list[str] = []
+        for message in request.history:
+            if not isinstance(message, SystemMessage):
+                break
+            leading.append(content_text(message.content))
+        del segments[: len(leading)]
+        if SYSTEM_SEGMENT in segments:
+            raise _unsendable("a system message stands behind other messages; only the first may be one")
+        sent = [segment for segment in segments if segment]
+        if not sent:
+            raise _unsendable("the conversation holds nothing to send")
+        return "\n\n".join(text for text in leading if text.strip()), sent
+
+    def _encoder(self, model: str) -> StableBytes:
+        """The encoder for a model: ids, signatures and the parts that go back depend on it."""
+        encoder = self._encoders.get(model)
+        if encoder is None:
+            if len(self._encoders) >= _MAX_ENCODERS:
+                self._encoders.pop(next(iter(self._encoders)))
+            origin = Origin(self._settings.provider, self._settings.host, model)
+            quirks = self._quirks
+            rules = ModelRules(
+                ids=sends_ids(quirks, model),
+                tool_images=is_tool_image_model(quirks, model),
+                signatures=wants_signatures(quirks, model),
+            )
+            encoder = StableBytes(partial(encode_segment, rules=rules, origin=origin))
+            self._encoders[model] = encoder
+        return encoder
+
+    def _fields(self, request: ChatRequest, system: str) -> dict[str, object]:
+        fields: dict[str, object] = {}
+        if system:
+            fields["systemInstruction"] = {"parts": [{"text": system}]}
+        config = self._generation_config(request)
+        if config:
+            fields["generationConfig"] = config
+        if request.tools and request.tool_choice in _MODES:  # without tools, a mode is refused
+            fields["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
+        for extra in (self._extra_body, _extra_body(request.extra_body)):
+            fields.update(_with_config(extra, fields.get("generationConfig")))
+        return fields
+
+    def _generation_config(self, request: ChatRequest) -> dict[str, object]:
+        config: dict[str, object] = {
+            "maxOutputTokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "stopSequences": list(request.stop) or None,
+            "thinkingConfig": thinking_config(self._quirks, request.model, request.reasoning_effort) or None,
+        }
+        schema = request.response_schema
+        if schema is not None and answers_in_schema(
+            self._quirks, request.model, has_tools=bool(request.tools)
+        ):
+            config["responseMimeType"] = "application/json"
+            config.update(self._answer_schema(schema))
+        return {name: value for name, value in config.items() if value is not None}
+
+    def _answer_schema(self, schema: Raw) -> dict[str, object]:
+        if self._quirks.schema_dialect == "json_schema":
+            return {"responseJsonSchema": schema}
+        return {"responseSchema": in_gemini_dialect(schema)}
+
+    def _tools_field(self, request: ChatRequest) -> bytes:
+        if not request.tools:
+            return b""
+        if request.tools is not self._tools:
+            self._tools = request.tools
+            declarations = [self._declaration(tool) for tool in request.tools]
+            self._tools_bytes = b',"tools":' + dump([{"functionDeclarations": declarations}])
+        return self._tools_bytes
+
+    def _declaration(self, tool: ToolSpec) -> dict[str, object]:
+        """A tool. Parameters in its own dialect and in JSON schema have fields of their own ("Tool",
+        ai.google.dev/api/caching#FunctionDeclaration); a tool without any has neither."""
+        declared: dict[str, object] = {"name": tool.name, "description": tool.description}
+        parameters = in_gemini_dialect(tool.parameters)
+        if parameters is None:
+            return declared
+        if self._quirks.schema_dialect == "json_schema":
+            return declared | {"parametersJsonSchema": tool.parameters}
+        return declared | {"parameters": parameters}
+
+
+def model_path(model: str) -> str:
+    """The model as a path: `models/NAME`, or the name itself when it has its collection in front."""
+    segments = model.split("/")
+    if any(not segment or _DOTS.fullmatch(segment) for segment in segments):
+        raise _unsendable(f"the model's name {model!r} can not stand in an address")
+    path = "/".join(quote(segment, safe="") for segment in segments)
+    return path if len(segments) > 1 else f"models/{path}"
+
+
+def _extra_body(extra: Raw | None) -> dict[str, Raw]:
+    fields = read_extra_body(extra)
+    if "contents" in fields:
+        raise ConfigurationError("extra_body may not set 'contents'; nothing was sent")
+    return fields
+
+
+def _with_config(extra: dict[str, Raw], ours: object) -> dict[str, object]:
+    """`extra` with its generation config laid over ours, field by field."""
+    given = extra.get("generationConfig")
+    if given is None or not isinstance(ours, dict):
+        return dict(extra)
+    try:
+        return extra | {"generationConfig": ours | msgspec.json.decode(given, type=dict[str, Raw])}
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(f"extra_body: generationConfig is no JSON object: {error}") from None
+
+
+def _unsendable(reason: str) -> ProviderError:
+    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)

@@ -1,0 +1,186 @@
+"""A `ChatRequest` to the body of a Responses request that leaves nothing stored at the host.
+
+"Create a response" (platform.openai.com/docs/api-reference/responses/create). The body is `{"model": ...,
+<parameters>, "instructions": ..., "input": [` + joined segments + `], "tools": [...]}`. Closed segments are
+encoded once for each log, so consecutive bodies of one conversation share their bytes up to the last closed
+segment. The wire has no seed and no stop sequences: these are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from msgspec import Raw
+
+from hermes_messages import (
+    ChatRequest,
+    ConfigurationError,
+    ErrorKind,
+    ProviderError,
+    SystemMessage,
+    ToolSpec,
+)
+from hermes_messages.parts import Origin, content_text
+from hermes_messages.stable_bytes import StableBytes
+from hermes_providers.credentials import join_url
+from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.wire.openai_chat_request import read_extra_body
+from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
+from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
+
+__all__ = ["ResponsesRequestBuilder"]
+
+_MAX_ENCODERS = 16
+_NOT_COUNTED = ("stream", "store", "include", "max_output_tokens", "temperature", "prompt_cache_key")
+
+
+class ResponsesRequestBuilder:
+    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+
+    def __init__(self, settings: WireSettings, quirks: ResponsesQuirks) -> None:
+        """Raises `ConfigurationError` for an extra body that can not be sent."""
+        self._settings = settings
+        self._quirks = quirks
+        self._url = join_url(settings.base_url, quirks.path)
+        self._extra_body = _extra_body(settings.extra_body)
+        self._encoders: dict[str, StableBytes] = {}
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tools_bytes = b""
+
+    @property
+    def encode_calls(self) -> int:
+        """How many segments were encoded so far."""
+        return sum(encoder.encode_calls for encoder in self._encoders.values())
+
+    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
+        """Where the request goes."""
+        return self._url
+
+    def build(self, request: ChatRequest) -> bytes:
+        """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
+        return self._body(request)
+
+    def count_body(self, request: ChatRequest) -> bytes:
+        """The body that asks for the number of input tokens ("Get input token counts"). Raises as `build`."""
+        return self._body(request, without=_NOT_COUNTED)
+
+    def _body(self, request: ChatRequest, without: Sequence[str] = ()) -> bytes:
+        system, segments = self._segments(request)
+        head = self._parameters(request)
+        for name in without:
+            head.pop(name, None)
+        if system and self._quirks.system_as == "instructions":
+            head.setdefault("instructions", system)
+        elif system:
+            segments.insert(0, dump(text_message(self._quirks.system_as, system)))
+        tools = self._tools_field(request) if "tools" not in head else b""
+        return b"".join((dump(head)[:-1], b',"input":[', b",".join(segments), b"]", tools, b"}"))
+
+    def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
+        """The system text, and the segments of everything behind it."""
+        encoded = self._encoder(request.model).encode(request.history)
+        segments = [*encoded.closed, encoded.open_tail]
+        leading: list[str] = []
+        for message in request.history:
+            if not isinstance(message, SystemMessage):
+                break
+            leading.append(content_text(message.content))
+        del segments[: len(leading)]
+        if SYSTEM_SEGMENT in segments:
+            raise _unsendable("a system message stands behind other messages; only the first may be one")
+        sent = [segment for segment in segments if segment]
+        if not sent:
+            raise _unsendable("the conversation holds nothing to send")
+        return "\n\n".join(text for text in leading if text.strip()), sent
+
+    def _encoder(self, model: str) -> StableBytes:
+        """The encoder for a model: only it takes the items of its earlier responses back."""
+        encoder = self._encoders.get(model)
+        if encoder is None:
+            if len(self._encoders) >= _MAX_ENCODERS:
+                self._encoders.pop(next(iter(self._encoders)))
+            origin = Origin(self._settings.provider, self._settings.host, model)
+            encoder = StableBytes(partial(encode_segment, quirks=self._quirks, origin=origin))
+            self._encoders[model] = encoder
+        return encoder
+
+    def _parameters(self, request: ChatRequest) -> dict[str, object]:
+        quirks = self._quirks
+        fields: dict[str, object] = {"model": request.model, "stream": True, "store": False}
+        if self._asks_for_encrypted_reasoning(request.model):
+            fields["include"] = ["reasoning.encrypted_content"]
+        if request.max_tokens is not None:
+            fields["max_output_tokens"] = request.max_tokens
+        if request.temperature is not None:
+            fields["temperature"] = request.temperature
+        reasoning = _reasoning(request, quirks)
+        if reasoning:
+            fields["reasoning"] = reasoning
+        if request.tools:  # hosts refuse tool options in a request without tools
+            if request.tool_choice != "auto":
+                fields["tool_choice"] = request.tool_choice
+            if request.parallel_tool_calls is not None and quirks.parallel_option:
+                fields["parallel_tool_calls"] = request.parallel_tool_calls
+        if request.response_schema is not None and _schema_allowed(request, quirks):
+            answer = {"type": "json_schema", "name": "answer", "schema": request.response_schema}
+            fields["text"] = {"format": answer}
+        if quirks.cache_key and request.session_id is not None:
+            fields["prompt_cache_key"] = request.session_id
+        fields.update(self._extra_body)
+        fields.update(_extra_body(request.extra_body))
+        return fields
+
+    def _asks_for_encrypted_reasoning(self, model: str) -> bool:
+        quirks = self._quirks
+        if not quirks.encrypted_reasoning or "include" in self._settings.refusals.of(model):
+            return False
+        return not model.startswith(quirks.models_without_reasoning)
+
+    def _tools_field(self, request: ChatRequest) -> bytes:
+        if not request.tools:
+            return b""
+        if request.tools is not self._tools:
+            self._tools = request.tools
+            self._tools_bytes = b',"tools":' + dump(_tools(request.tools))
+        return self._tools_bytes
+
+
+def _extra_body(extra: Raw | None) -> dict[str, Raw]:
+    fields = read_extra_body(extra)
+    if "input" in fields:
+        raise ConfigurationError("extra_body may not set 'input'; nothing was sent")
+    return fields
+
+
+def _reasoning(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:
+    wanted = {"effort": request.reasoning_effort, "summary": quirks.reasoning_summary}
+    if request.reasoning_effort == "none":
+        wanted["summary"] = None
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def _schema_allowed(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
+    if quirks.response_format == "without_tools":
+        return not request.tools
+    return quirks.response_format == "json_schema"
+
+
+def _tools(tools: Sequence[ToolSpec]) -> list[object]:
+    # Without `strict`, functions are made strict, which refuses optional parameters ("Function calling",
+    # strict mode).
+    return [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "strict": False,
+        }
+        for tool in tools
+    ]
+
+
+def _unsendable(reason: str) -> ProviderError:
+    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)
