@@ -194,7 +194,7 @@ def test_unknown_finish_reason_keeps_the_text_and_the_word(reason: str) -> None:
             ErrorKind.SERVER,
             502,
         ),
-        (b'{"error":{"message":"Overloaded","type":"overloaded_error"}}', ErrorKind.OVERLOADED, 200),
+        (b'{"error":{"message":"Overloaded","type":"overloaded_error"}}', ErrorKind.OVERLOADED, 529),
         (b'{"error":"rate limit exceeded"}', ErrorKind.RATE_LIMIT, 200),
         (
             b'{"object":"error","message":"maximum context length is 10 tokens","code":400}',
