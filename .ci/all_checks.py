@@ -58,8 +58,9 @@ def static_steps() -> Iterator[Step]:
     yield types("sources", [*Path("packages").glob("*/src"), *Path(".ci").rglob("*.py")], ".ci/checks:.ci")
     for package in PACKAGES:  # apart, since two packages may have a test module of the same name
         yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests")
-    for folder in ("benchmarks", "examples", *sorted(Path("tests-integration").glob("*/"))):
-        yield types(str(folder), [Path(folder)], str(folder))
+    folders = sorted(path for path in Path("tests-integration").glob("*") if path.is_dir())
+    for folder in (Path("benchmarks"), Path("examples"), *folders):
+        yield types(str(folder), [folder], str(folder))
     yield Step("layers", [["lint-imports", "--no-logo"]])
     for check in ("async_audit", "sibling_ranges", "house_rules"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])

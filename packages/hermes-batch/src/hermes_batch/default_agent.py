@@ -1,26 +1,21 @@
 """The agents of a run when the caller brings none: ours, from the extra `agent`.
 
-The only module of this wheel that imports a sibling other than hermes-messages. It is imported only when a
-run needs it.
+The only module of this wheel that imports a sibling other than hermes-messages, and only when a run opens the
+factory.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from hermes_batch.agent_options import AgentOptions
 from hermes_messages import ConfigurationError, MissingDependencyError
 from hermes_messages.protocols import AgentRequest, ExecutorOptions, Provider, ProviderOptions, SessionStore
 
-try:
+if TYPE_CHECKING:
     from hermes_loop import AIAgent
-    from hermes_loop.discovery import make_executor, make_provider, make_store
-except ImportError as error:
-    raise MissingDependencyError(
-        f"the default agent of a batch needs {error.name or 'hermes-loop'}, which",
-        "pip install 'hermes-batch[agent]'",
-    ) from error
 
 __all__ = ["DefaultAgentFactory", "default_provider"]
 
@@ -34,6 +29,17 @@ def default_provider(options: AgentOptions, environ: Mapping[str, str]) -> str:
         if environ.get(variable, "").strip():
             return name
     return "local"
+
+
+def require_loop() -> None:
+    """Raise `MissingDependencyError` unless what makes agents is installed."""
+    try:
+        import hermes_loop  # noqa: F401 - whether it is there is the question
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"the default agent of a batch needs {error.name or 'hermes-loop'}, which",
+            "pip install 'hermes-batch[agent]'",
+        ) from error
 
 
 class DefaultAgentFactory:
@@ -51,6 +57,9 @@ class DefaultAgentFactory:
         if self._provider is not None:
             return
         options = self._options
+        require_loop()
+        from hermes_loop.discovery import make_executor, make_provider, make_store
+
         make_executor(options.toolsets, ExecutorOptions(cwd=os.curdir))
         name = options.provider or default_provider(options, os.environ)
         overrides = options.request_overrides(name)
@@ -75,6 +84,8 @@ class DefaultAgentFactory:
 
     def create_agent(self, request: AgentRequest) -> AIAgent:
         """An agent for one row. Raises `ConfigurationError` for a toolset that does not exist."""
+        from hermes_loop import AIAgent
+
         options = self._options
         if self._provider is None:
             raise ConfigurationError("the agent factory is not open")
