@@ -275,6 +275,11 @@ def test_bytes_that_are_no_utf8_cost_one_character() -> None:
     assert read(sent).message.content == "a\ufffdb"
 
 
+def test_half_a_surrogate_pair_costs_one_character() -> None:
+    sent = tidy(text_block(0, "ab", "cd")).replace(b'"ab"', rb'"a\\ud83e\ud83e\udd8a\ud83e"')
+    assert read(sent).message.content == "a\\ud83e\U0001f98a\ufffdcd"
+
+
 def test_a_done_mark_of_an_imitating_host_ends_the_stream() -> None:
     events = whole(begin(), *text_block(0, "Hi"), end()[0]) + b"data: [DONE]\n\n"
     assert read(events).finish is FinishReason.STOP
@@ -369,6 +374,51 @@ def test_no_early_end_hands_on_half_a_call(at: int) -> None:
     response = read(RICH[:at], complete=False)
     for call in response.message.tool_calls:
         assert (call.name, call.arguments) in {("f", '{"a": "日本語", "b": [1, 2]}'), ("g", "{}")}
+
+
+JUNK = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KINDS = ("message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta")
+BLOCK_KINDS = ("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "brand_new")
+DELTA_KINDS = ("text_delta", "input_json_delta", "thinking_delta", "signature_delta", "citations_delta")
+ODD_BLOCK = st.fixed_dictionaries(
+    {"type": st.sampled_from(BLOCK_KINDS)},
+    optional=dict.fromkeys(("text", "thinking", "id", "name", "input", "citations", "signature"), JUNK),
+)
+ODD_DELTA = st.fixed_dictionaries(
+    {"type": st.sampled_from(DELTA_KINDS)},
+    optional=dict.fromkeys(("text", "thinking", "partial_json", "citation", "signature"), JUNK),
+)
+ODD_EVENT = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS)},
+    optional={
+        "index": JUNK | st.integers(0, 2),
+        "content_block": JUNK | ODD_BLOCK,
+        "delta": JUNK | ODD_DELTA,
+        "message": JUNK,
+        "usage": JUNK,
+    },
+)
+
+
+@given(events=st.lists(ODD_EVENT, max_size=8))
+def test_odd_events_are_borne(events: list[dict[str, object]]) -> None:
+    response = read(whole(*events), complete=False)
+    for call in response.message.tool_calls:
+        assert isinstance(json.loads(call.arguments), dict)
+
+
+@given(content=st.lists(ODD_BLOCK, max_size=5), usage=JUNK, reason=JUNK)
+def test_odd_plain_answers_are_borne(content: object, usage: object, reason: object) -> None:
+    response = read_plain({"type": "message", "content": content, "usage": usage, "stop_reason": reason})
+    assert response.message is not None
 
 
 def test_an_error_event_is_an_error_whatever_its_name() -> None:

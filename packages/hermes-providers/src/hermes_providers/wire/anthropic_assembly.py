@@ -50,9 +50,7 @@ class ContentReader:
         block = self._begin(kind, fields, index)
         match kind:
             case "text":
-                citations = fields.get("citations")
-                if citations is not None and bytes(citations) not in {b"null", b"[]"}:
-                    block.citations = msgspec.json.decode(citations, type=list[Raw])
+                block.citations = _items(fields.get("citations"))
                 deltas += self._say(block, text_of(fields, "text"))
             case "thinking":
                 block.signature = text_of(fields, "signature")
@@ -161,6 +159,14 @@ class ContentReader:
         if said.startswith(b'"'):  # the object as a text
             said = text_of(block.fields, "input").encode()
         return self._give(block, "{}" if said in _EMPTY else said.decode())
+
+
+def _items(raw: Raw | None) -> list[Raw]:
+    """The items of a list; none of anything else."""
+    try:
+        return [] if raw is None else [Raw(bytes(item)) for item in msgspec.json.decode(raw, type=list[Raw])]
+    except msgspec.MsgspecError:
+        return []
 
 
 def _takes(kind: str, fragment: str) -> bool:

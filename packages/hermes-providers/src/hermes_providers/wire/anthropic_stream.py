@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from hermes_messages import JsonObject, JsonValue
+from hermes_messages import JsonValue
 from hermes_messages.deltas import Delta, FinishChunk, MetaChunk, RefusalChunk, ReplayChunk, UsageChunk
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.wire.anthropic_assembly import ContentReader
+from hermes_providers.wire.anthropic_mending import decode_tolerantly
 from hermes_providers.wire.anthropic_usage import UsageCounter
 from hermes_providers.wire.base import ErrorReader
 
@@ -107,7 +108,7 @@ class AnthropicStreamReader:
     def read_plain(self, body: bytes) -> list[Delta]:
         """What a whole answer says. Raises `ProviderError` when it is an error, or no message."""
         try:
-            answer = _answer_decoder.decode(body)
+            answer = _decode_answer(body)
         except msgspec.MsgspecError:
             raise self._read_error(body) from None
         if answer.type == "error" or answer.error or answer.content is None:
@@ -186,12 +187,18 @@ def _decode(data: bytes) -> _Event:
     try:
         return _event_decoder.decode(data)
     except msgspec.MsgspecError:
-        # Seldom: bytes that are no UTF-8, or a field of another shape. Keep what can be read.
-        value: JsonObject = msgspec.json.decode(data.decode("utf-8", "replace"), type=dict[str, Any])
+        value = decode_tolerantly(data)  # seldom: odd characters, or a field of another shape
     for name in ("delta", "content_block"):
         if not isinstance(value.get(name), dict):
             value.pop(name, None)
     return _event_decoder.decode(msgspec.json.encode(value))
+
+
+def _decode_answer(body: bytes) -> _Answer:
+    try:
+        return _answer_decoder.decode(body)
+    except msgspec.MsgspecError:
+        return _answer_decoder.decode(msgspec.json.encode(decode_tolerantly(body)))
 
 
 def _string(value: object) -> str | None:
