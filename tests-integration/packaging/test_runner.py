@@ -121,15 +121,16 @@ def test_no_tests_at_all_is_a_failure(workspace: Path) -> None:
 
 
 def test_a_failed_check_shows_its_output_and_a_good_one_does_not(workspace: Path) -> None:
-    (workspace / "tests-integration/test_a.py").write_text('def f() -> int:\n    return ""\n')
-    code, lines = run_all(workspace, "types tests-integration")
+    (workspace / "tests-integration/a").mkdir()
+    (workspace / "tests-integration/a/test_a.py").write_text('def f() -> int:\n    return ""\n')
+    code, lines = run_all(workspace, "types tests-integration/a")
     assert code == 1
     assert any("Incompatible return value" in line for line in lines)
-    assert lines[-1] == "failed: types tests-integration"
-    (workspace / "tests-integration/test_a.py").write_text("def f() -> int:\n    return 1\n")
-    code, lines = run_all(workspace, "types tests-integration")
+    assert lines[-1] == "failed: types tests-integration/a"
+    (workspace / "tests-integration/a/test_a.py").write_text("def f() -> int:\n    return 1\n")
+    code, lines = run_all(workspace, "types tests-integration/a")
     assert code == 0
-    assert lines[0:2] == ["== types tests-integration", ""]
+    assert lines[0:2] == ["== types tests-integration/a", ""]
 
 
 def test_an_unknown_step_is_named_with_those_there_are(workspace: Path) -> None:

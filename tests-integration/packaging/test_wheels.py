@@ -6,6 +6,7 @@ Versions of foreign packages are those of uv.lock, so that a new release elsewhe
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -32,14 +33,21 @@ import importlib, importlib.util, json, pkgutil, sys
 def fail(name):
     raise ImportError(name)
 
-own, foreign = json.loads(sys.argv[1])
+def load(name):
+    try:
+        seen.append(importlib.import_module(name).__name__)
+    except ModuleNotFoundError as error:
+        if error.name.split(".")[0] not in extras:
+            raise
+
+own, foreign, extras = json.loads(sys.argv[1])
 seen = []
 for top in own:
     seen.append(importlib.import_module(top).__name__)
     path = importlib.import_module(top).__path__
     for module in pkgutil.walk_packages(path, top + ".", onerror=fail):
         if not module.name.endswith("__main__"):
-            seen.append(importlib.import_module(module.name).__name__)
+            load(module.name)
 present = [name for name in foreign if importlib.util.find_spec(name)]
 print(json.dumps([seen, present]))
 """
@@ -80,6 +88,14 @@ def project_of(package: str) -> dict[str, object]:
     data = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text("utf-8"))
     project: dict[str, object] = data["project"]
     return project
+
+
+def modules_of_extras(package: str) -> set[str]:
+    """The import names that an extra brings in: only for want of one of these may a module fail to import."""
+    extras = project_of(package).get("optional-dependencies", {})
+    assert isinstance(extras, dict)
+    names = (re.split(r"[\[<>=!~; ]", requirement)[0] for extra in extras.values() for requirement in extra)
+    return {name.replace("-", "_") for name in names if not name.startswith("hermes-")}
 
 
 def wheel_of(dist: Path, package: str) -> Path:
@@ -163,7 +179,9 @@ def test_a_wheel_installs_and_imports_alone(
     uv("pip", "check", "--quiet", "--python", python)
 
     siblings = set().union(*(MODULES[name] for name in MODULES if name not in {package, "hermes-messages"}))
-    question = json.dumps([sorted(MODULES[package]), sorted(siblings - MODULES[package])])
+    question = json.dumps(
+        [sorted(MODULES[package]), sorted(siblings - MODULES[package]), sorted(modules_of_extras(package))]
+    )
     answer = subprocess.run(
         [python, "-I", "-W", "error", "-c", IMPORT_ALL, question], capture_output=True, text=True, check=False
     )
