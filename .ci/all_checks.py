@@ -58,7 +58,8 @@ def static_steps() -> Iterator[Step]:
     yield types("sources", [*Path("packages").glob("*/src"), *Path(".ci").rglob("*.py")], ".ci/checks:.ci")
     for package in PACKAGES:  # apart, since two packages may have a test module of the same name
         yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests")
-    folders = sorted(path for path in Path("tests-integration").glob("*") if path.is_dir())
+    tests = ROOT / "tests-integration"
+    folders = sorted(path.relative_to(ROOT) for path in tests.glob("*") if any(path.glob("*.py")))
     for folder in (Path("benchmarks"), Path("examples"), *folders):
         yield types(str(folder), [folder], str(folder))
     yield Step("layers", [["lint-imports", "--no-logo"]])
