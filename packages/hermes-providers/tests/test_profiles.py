@@ -110,6 +110,7 @@ def test_another_wire_of_the_same_host() -> None:
     assert made._wire.builder.url(ChatRequest(model="m", history=History.of(ROUND))).endswith(
         "/v1beta/openai/chat/completions"
     )
+    assert made._route.auth.prefix == "Bearer "
     with pytest.raises(UnknownNameError, match="openai_chat"):
         from_profile("google", ProviderOptions(api_key=KEY, settings={"wire": "openai-chat"}))
 

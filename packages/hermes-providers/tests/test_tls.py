@@ -129,19 +129,20 @@ def test_proxy_gets_the_whole_address_and_its_own_password() -> None:
             request = server.requests[0]
             assert request.line == "POST http://far.example/v1/chat/completions HTTP/1.1"
             assert request.headers["proxy-authorization"] == "Basic dXNlcjpodW50ZXIy"
+            assert "hunter2" in provider.secret_values()
             await provider.close()
 
     run(main())
 
 
-def test_http2_is_an_extra() -> None:
+def test_http2_is_an_extra_and_falls_back_where_the_host_speaks_none() -> None:
     async def main() -> None:
         async with tls_server([OK]) as server:
             provider = provider_of(server, ca_file=AUTHORITY, http2=True)
             if importlib.util.find_spec("h2") is None:
                 with pytest.raises(MissingDependencyError, match=r"hermes-providers\[http2\]"):
                     await provider.open()
-            else:  # the server speaks HTTP/1.1 only, which the handshake agrees on
+            else:
                 assert (await answer(provider)).message.content == "ok"
             await provider.close()
 

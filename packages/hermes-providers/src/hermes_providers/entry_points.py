@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -14,7 +15,7 @@ from hermes_providers.chat_provider import wire_provider
 from hermes_providers.credentials import check_base_url, check_header, find_key
 from hermes_providers.keys import FixedKey, KeyInput, KeySource, key_source
 from hermes_providers.limiter import RateLimiter
-from hermes_providers.profiles import Profile, get_profile
+from hermes_providers.profiles import AuthHeader, Profile, get_profile
 from hermes_providers.route import Route
 from hermes_providers.settings import HttpSettings, read_settings
 from hermes_providers.timeouts import Timeouts
@@ -84,7 +85,7 @@ def from_profile(
     options = options or ProviderOptions()
     settings = read_settings(options.settings, HttpSettings)
     wire = settings.wire or profile.wire
-    route = _route(profile, options, settings, _keys(profile, options, key))
+    route = _route(profile, wire, options, settings, _keys(profile, options, key))
     quirks = profile.quirks if wire == "openai_chat" else profile.wire_quirks
     if settings.quirks:
         quirks = _changed(quirks or quirks_type(wire)(), settings.quirks)
@@ -100,7 +101,9 @@ def from_profile(
     )
 
 
-def _route(profile: Profile, options: ProviderOptions, settings: HttpSettings, keys: KeySource) -> Route:
+def _route(
+    profile: Profile, wire: str, options: ProviderOptions, settings: HttpSettings, keys: KeySource
+) -> Route:
     base_url = options.base_url if options.base_url is not None else profile.base_url
     if base_url is None:
         raise ConfigurationError(
@@ -112,7 +115,7 @@ def _route(profile: Profile, options: ProviderOptions, settings: HttpSettings, k
     return Route(
         provider=profile.name,
         base_url=check_base_url(base_url),
-        auth=profile.auth,
+        auth=AuthHeader() if wire == "openai_chat" != profile.wire else profile.auth,
         keys=keys,
         headers=dict(profile.headers) | settings.headers,
         timeouts=timeouts,
@@ -120,7 +123,15 @@ def _route(profile: Profile, options: ProviderOptions, settings: HttpSettings, k
         default_model=options.model or profile.default_model,
         info=ModelInfo(context_window=settings.context_window, max_output_tokens=settings.max_output_tokens),
         prices=settings.prices,
+        hidden=_proxy_passwords(settings.proxy),
     )
+
+
+def _proxy_passwords(proxy: str | None) -> tuple[str, ...]:
+    if proxy is None:
+        return ()
+    password = urlsplit(proxy).password
+    return () if not password else tuple({password, unquote(password)})
 
 
 def _keys(profile: Profile, options: ProviderOptions, key: KeyInput | None) -> KeySource:

@@ -25,7 +25,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """Header values may be secret; neither they nor keys are in the repr.
 
     `info` is what the caller says of the model and wins over the table of models, as `prices` does.
-    `reasoning_timeouts` hold for requests to models that reason.
+    `reasoning_timeouts` hold for requests to models that reason. `hidden` are further secrets, like the
+    password of a proxy.
     """
 
     provider: str
@@ -38,6 +39,7 @@ class Route(Struct, frozen=True, kw_only=True):
     default_model: str | None = None
     info: ModelInfo = ModelInfo()
     prices: Mapping[str, Price] = {}
+    hidden: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:
@@ -46,7 +48,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def secrets(self) -> tuple[str, ...]:
         """All values that must not be shown."""
-        return (*self.keys.secrets(), *self.headers.values())
+        return (*self.keys.secrets(), *self.headers.values(), *self.hidden)
 
     def request_headers(self, key: Secret | None, of_wire: Mapping[str, str] | None = None) -> dict[str, str]:
         """The headers of a request with `key`. The route's own come last and so win."""

@@ -260,7 +260,9 @@ class HttpxTransport:
     def _with_connection(self, url: str, headers: Mapping[str, str]) -> dict[str, str]:
         keep = self._options.keep_alive
         keep = url.startswith("https:") if keep is None else keep
-        return dict(headers) if keep else {**headers, "connection": "close"}
+        if keep or self._options.http2:  # HTTP/2 knows no such header (RFC 9113 section 8.2.2)
+            return dict(headers)
+        return {**headers, "connection": "close"}
 
     def _bind_to_running_loop(self) -> None:
         loop = asyncio.get_running_loop()

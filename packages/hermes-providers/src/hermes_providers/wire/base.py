@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from hermes_messages import ChatRequest, ProviderError
 from hermes_messages.deltas import Delta
@@ -96,7 +96,7 @@ class WireSettings(Struct, frozen=True, kw_only=True):
     host: str
     quirks: Struct | None = None
     extra_body: Raw | None = None
-    refusals: Refusals = Refusals()
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 class WireFormat(Struct, frozen=True):

@@ -1,0 +1,292 @@
+"""What broke for others on chat completions, and where it is tested; at the end, what no other file has.
+
+The table holds every known case of tool-call deltas, streams, framing, retries and classification that can
+happen on this wire. A test proves that each test named here exists, so the table can not rot.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from byte_server import ByteServer, Script, plain, stream
+from hermes_messages import ChatResponse, ErrorKind, FinishReason, ProviderError
+from hermes_providers import classify
+from wire_help import DONE, SPEC, answer, ask, chunk, event, provider_at, run
+
+CASES: dict[str, tuple[str, ...]] = {
+    # Tool-call deltas
+    "a call without an index": ("test_stream_reader.test_call_without_index",),
+    "an unreliable index: two calls on one, a tail at an unknown one, ids that are numbers": (
+        "test_stream_reader.test_two_calls_on_one_index",
+        "test_stream_reader.test_number_ids_and_number_texts_as_index",
+    ),
+    "interleaved fragments, a name that comes late": (
+        "test_stream_reader.test_interleaved_and_late_name",
+        "test_adapter.test_tool_calls_and_reasoning_stream_as_they_come",
+    ),
+    "arguments as an object": ("test_stream_reader.test_arguments_as_an_object",),
+    "arguments that are nearly JSON": (
+        "test_field_cases.test_near_json_arguments_come_as_produced_beside_valid_siblings",
+        "test_field_cases.test_arguments_cut_by_the_output_limit_are_never_run",
+        "test_request.test_arguments_of_old_calls_are_json_for_hosts_that_parse_them",
+    ),
+    "arguments longer than the host takes": ("test_field_cases.test_too_long_arguments_are_a_format_error",),
+    "an empty tool name": ("test_field_cases.test_a_call_without_a_name_is_never_run",),
+    "two calls with one id": ("test_field_cases.test_repeated_ids_are_made_unique",),
+    "ids that another host made": (
+        "test_request.test_foreign_ids_are_mapped_alike_on_call_and_result",
+        "test_profiles.test_ids_of_exact_length_are_mapped_and_own_ones_stay",
+    ),
+    # Streams, finish, usage, errors
+    "a chunk with usage only, first or last": (
+        "test_stream_reader.test_chunk_with_usage_only",
+        "test_adapter.test_text_answer_from_end_to_end",
+    ),
+    "usage inside the choice, or none": (
+        "test_stream_reader.test_usage_inside_the_choice",
+        "test_stream_reader.test_usage_that_says_nothing_is_unknown_not_zero",
+        "test_prices.test_no_usage_stays_unknown",
+    ),
+    "an empty finish reason on every chunk": (
+        "test_stream_reader.test_empty_finish_reason_on_every_chunk_ends_nothing",
+    ),
+    "unknown finish reasons": (
+        "test_stream_reader.test_unknown_finish_reason_keeps_the_text_and_the_word",
+        "test_field_cases.test_finish_reasons_that_mean_an_error",
+    ),
+    "a success with an error inside": (
+        "test_stream_reader.test_error_inside_a_success_is_an_error",
+        "test_stream_reader.test_event_named_error_is_one_whatever_it_holds",
+        "test_adapter.test_json_error_with_status_200",
+        "test_adapter.test_plain_text_with_status_200",
+        "test_adapter.test_html_page_with_status_200",
+        "test_adapter.test_error_event_in_the_middle_comes_after_what_was_before_it",
+    ),
+    "reasoning details with fields missing": (
+        "test_stream_reader.test_reasoning_details_are_merged_by_index_with_any_field_missing",
+    ),
+    "empty reasoning is not absence": (
+        "test_stream_reader.test_empty_reasoning_is_read_as_empty_not_as_absent",
+        "test_request.test_empty_reasoning_is_not_absence",
+    ),
+    "think tags in the text, cut anywhere": (
+        "test_stream_reader.test_think_tags_cut_anywhere_leave_the_text",
+    ),
+    "reasoning blocks reordered or from elsewhere": (
+        "test_request.test_reasoning_blocks_go_back_to_their_origin_alone",
+        "test_request.test_one_builder_keeps_models_apart",
+    ),
+    "reasoning that a host wants back and another host never made": (
+        "test_profiles.test_reasoning_of_rounds_goes_back_where_its_absence_is_an_error",
+    ),
+    "parameters that need tools": ("test_request.test_tool_options_only_with_tools",),
+    "a schema forced on every turn": (
+        "test_request.test_schema_and_tools_in_one_request_by_profile",
+        "test_profiles.test_structured_output_by_host",
+    ),
+    "keys, proxies and addresses that can not work": (
+        "test_credentials.test_key_is_trimmed",
+        "test_credentials.test_key_that_no_header_carries_is_refused_without_showing_it",
+        "test_credentials.test_base_url_that_can_not_work_is_refused",
+        "test_adapter.test_proxy_that_can_not_be_used_is_told_at_open",
+        "test_request.test_half_surrogate_pairs_do_not_stop_a_request",
+    ),
+    # Framing
+    "keep-alive comments": ("test_sse.test_keep_alive_comment_and_blank_line_dispatch_nothing",),
+    "line ends, cuts, the optional space, the byte order mark": (
+        "test_sse.test_every_line_end_is_one",
+        "test_sse.test_cut_between_cr_and_lf",
+        "test_sse.test_lone_cr_dispatches_without_waiting_for_more",
+        "test_sse.test_character_cut_in_the_middle",
+        "test_sse.test_several_data_lines_are_joined_by_lf",
+        "test_sse.test_one_optional_space",
+        "test_sse.test_leading_byte_order_mark_also_cut",
+        "test_sse.test_any_cutting_gives_the_same_events",
+        "test_stream_reader.test_any_cutting_of_a_recorded_stream_gives_the_same_message",
+    ),
+    "separators of Unicode inside JSON": ("test_sse.test_unicode_line_separators_inside_json_stay",),
+    "several events in one network chunk": ("test_sse.test_several_events_in_one_chunk",),
+    "an end without the blank line": (
+        "test_sse.test_end_without_blank_line_keeps_the_last_event",
+        "test_stream_reader.test_end_without_blank_line_counts_when_it_is_json_and_is_ignored_when_cut",
+    ),
+    # Retry, classification
+    "all forms of Retry-After": (
+        "test_classify.test_retry_after_forms",
+        "test_classify.test_wait_that_only_the_body_tells",
+        "test_adapter.test_error_status_keeps_status_headers_and_body",
+    ),
+    "a 429 that is no rate limit": (
+        "test_classify.test_a_429_is_not_always_a_rate_limit",
+        "test_keys.test_overload_rests_no_key",
+    ),
+    "transport errors in disguise": (
+        "test_transport.test_transport_errors_are_told_apart_by_what_a_repetition_can_mend",
+        "test_adapter.test_connection_lost_in_the_middle",
+        "test_field_cases.test_broken_json_in_a_success_is_the_hosts_failure",
+        "test_tls.test_certificate_that_nobody_vouches_for_is_refused_once_and_nothing_is_sent",
+    ),
+    "a context overflow in all its wordings": (
+        "test_classify.test_verbatim_text_of_each_row_is_judged_by_its_row",
+        "test_classify.test_overflow_wording_beats_every_status",
+        "test_classify.test_413_and_a_bare_400_are_overflow",
+        "test_classify.test_throttling_text_about_tokens_is_no_overflow",
+        "test_classify.test_silent_overflow_shows_in_the_usage",
+    ),
+    "format errors are none of size": ("test_field_cases.test_format_errors_are_never_taken_for_overflow",),
+    "fixed refusals": ("test_field_cases.test_refusals_are_typed_wherever_they_stand",),
+    "a parameter that a model does not know": (
+        "test_refusals.test_later_requests_of_that_model_leave_it_out_and_nothing_is_sent_by_itself",
+    ),
+    # Connections
+    "leaks after cancelling, breaking off, error answers": (
+        "test_adapter.test_cancelled_streams_leak_no_connection",
+        "test_adapter.test_early_break_leaks_no_connection",
+        "test_adapter.test_error_answers_leak_no_connection",
+        "test_adapter.test_cancel_at_any_moment_leaks_no_connection",
+    ),
+    "a client used in a second event loop": (
+        "test_adapter.test_second_event_loop_works_without_a_close_in_the_first",
+        "test_limiter.test_starts_afresh_in_another_event_loop",
+    ),
+}
+
+
+@lru_cache
+def names_in(module: str) -> frozenset[str]:
+    tree = ast.parse((Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_is_tested_where_the_table_says(case: str) -> None:
+    assert CASES[case]
+    for place in CASES[case]:
+        module, name = place.split(".")
+        assert name in names_in(module), place
+
+
+# What no other file has
+
+
+async def _response(*pieces: bytes) -> ChatResponse:
+    async with ByteServer([stream(*pieces)]) as server:
+        provider = provider_at(server.base_url)
+        try:
+            return await answer(provider, ask(tools=(SPEC,)))
+        finally:
+            await provider.close()
+
+
+async def _failure(script: Script) -> ProviderError:
+    async with ByteServer([script]) as server:
+        provider = provider_at(server.base_url)
+        with pytest.raises(ProviderError) as caught:
+            await answer(provider, ask(tools=(SPEC,)))
+        assert len(server.requests) == 1
+        await provider.close()
+        return caught.value
+
+
+def call(index: int, call_id: str, name: str, arguments: str) -> dict[str, object]:
+    return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+
+def calls(*said: dict[str, object], finish: str = "tool_calls") -> list[bytes]:
+    return [event(chunk({"tool_calls": list(said)})), event(chunk({}, finish)), DONE]
+
+
+@pytest.mark.parametrize("arguments", ['{}""', '{"a":"x\ny"}', '{"action": listt}', "", "null", '{"a": 1'])
+def test_near_json_arguments_come_as_produced_beside_valid_siblings(arguments: str) -> None:
+    response = run(_response(*calls(call(0, "a", "f", arguments), call(1, "b", "g", '{"ok":1}'))))
+    by_id = {one.id: one.arguments for one in response.message.tool_calls}
+    assert by_id["b"] == '{"ok":1}'
+    produced = {**by_id, **{one.id: one.arguments for one in response.unfinished_calls}}
+    assert produced["a"] == arguments or (arguments == "" and produced["a"] in {"", "{}"})
+    assert response.finish is FinishReason.TOOL_CALLS
+
+
+def test_arguments_cut_by_the_output_limit_are_never_run() -> None:
+    response = run(_response(*calls(call(0, "a", "f", '{"path": "/tm'), finish="length")))
+    assert response.message.tool_calls == ()
+    assert [one.arguments for one in response.unfinished_calls] == ['{"path": "/tm']
+    assert response.finish is FinishReason.LENGTH
+
+
+def test_too_long_arguments_are_a_format_error() -> None:
+    text = (
+        '{"error":{"message":"Invalid \'messages[2].tool_calls[0].function.arguments\': string too long. '
+        'Expected a string with maximum length 1048576, but got a string with length 2000000 instead.",'
+        '"type":"invalid_request_error","code":"string_above_max_length"}}'
+    )
+    error = classify(400, {}, text, now=0.0)
+    assert (error.kind, error.code) == (ErrorKind.FORMAT, "string_above_max_length")
+
+
+@pytest.mark.parametrize("name", ["", None])
+def test_a_call_without_a_name_is_never_run(name: str | None) -> None:
+    nameless = {"index": 0, "id": "a", "function": {"name": name, "arguments": "{}"}}
+    response = run(_response(*calls(nameless, call(1, "b", "g", "{}"))))
+    assert [one.id for one in response.message.tool_calls] == ["b"]
+
+
+def test_repeated_ids_are_made_unique() -> None:
+    response = run(_response(*calls(call(0, "call_1", "f", '{"x":1}'), call(1, "call_1", "f", '{"x":2}'))))
+    made = response.message.tool_calls
+    assert len({one.id for one in made}) == 2
+    assert [one.arguments for one in made] == ['{"x":1}', '{"x":2}']
+
+
+@pytest.mark.parametrize("word", ["error", "ERROR", " Error "])
+def test_finish_reasons_that_mean_an_error(word: str) -> None:
+    error = run(_failure(stream(event(chunk({"content": "a"})), event(chunk({}, word)), DONE)))
+    assert error.kind is ErrorKind.SERVER
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        stream(event(chunk({"content": "a"})), b"data: {broken\n\n", DONE),
+        plain(b'{"choices":[{"mess'),
+        stream(b"data: [1, 2]\n\n"),
+    ],
+)
+def test_broken_json_in_a_success_is_the_hosts_failure(script: Script) -> None:
+    assert run(_failure(script)).kind is ErrorKind.SERVER  # a kind that is sent again
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "invalid tool call arguments",
+        "Invalid parameter: messages with role 'tool' must be a response to a preceding message.",
+        "messages.3: `tool_use` ids must be unique",
+        "text content blocks must contain non-whitespace text",
+        "Invalid `signature` in `thinking` block",
+        "[] is too short - 'messages.1.tool_calls'",
+    ],
+)
+def test_format_errors_are_never_taken_for_overflow(text: str) -> None:
+    assert classify(400, {}, f'{{"error":{{"message":"{text}"}}}}', now=0.0).kind is ErrorKind.FORMAT
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        plain(b'{"error":{"code":"content_policy_violation","message":"no"}}', "400 Bad Request"),
+        stream(event({"error": {"code": "content_filter", "message": "filtered"}})),
+        stream(event(chunk({}, "content_filter")), DONE),
+        stream(event(chunk({"content": ""}, "sensitive")), DONE),
+    ],
+)
+def test_refusals_are_typed_wherever_they_stand(script: Script) -> None:
+    assert run(_failure(script)).kind is ErrorKind.CONTENT_POLICY
+
+
+def test_text_before_a_filter_is_kept_with_its_reason() -> None:
+    response = run(_response(event(chunk({"content": "half"})), event(chunk({}, "content_filter")), DONE))
+    assert (response.message.content, response.finish) == ("half", FinishReason.CONTENT_FILTER)
