@@ -17,6 +17,7 @@ from hermes_messages import (
     ErrorKind,
     FinishReason,
     History,
+    JsonValue,
     ProviderError,
     StreamEvent,
     TextDelta,
@@ -32,8 +33,8 @@ from hermes_messages.testing import check_provider
 from hermes_providers import ServerSentEvent, SSEParser, classify
 from hermes_providers.entry_points import openai
 from hermes_providers.wire.openai_responses_stream import ResponsesStreamReader
-from wire_help import answer as answer_of
 from wire_help import KEY, ask, collect, cut, run
+from wire_help import answer as answer_of
 
 USAGE = {
     "input_tokens": 100,
@@ -464,7 +465,7 @@ def test_usage_that_says_nothing_is_unknown_not_zero(usage: object) -> None:
 
 
 def provider_at(base_url: str) -> Provider:
-    settings = {"wire": "openai_responses", "first_event_s": 20}
+    settings: dict[str, JsonValue] = {"wire": "openai_responses", "first_event_s": 20}
     return openai(ProviderOptions(base_url=base_url, api_key=KEY, settings=settings))
 
 
