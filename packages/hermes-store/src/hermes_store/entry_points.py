@@ -5,7 +5,15 @@ from __future__ import annotations
 from hermes_messages.protocols import SessionStore
 from hermes_store.session_db import SessionDB
 
-__all__ = ["sqlite"]
+__all__ = ["postgres", "sqlite"]
+
+
+def postgres(target: str) -> SessionStore:
+    """A store in the PostgreSQL database at the address `target`. Nothing is opened.
+
+    Raises `ConfigurationError`, also when the extra `postgres` is not installed.
+    """
+    return SessionDB(target)
 
 
 def sqlite(target: str) -> SessionStore:

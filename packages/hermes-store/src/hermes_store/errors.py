@@ -1,6 +1,7 @@
 """Errors that only the store's own environment can cause; all are `StoreError`s.
 
 StoreError
+|-- StoreConnectionError a server that can not be reached, or went away
 |-- StoreFullError       no space left, or a file-size limit
 |-- StoreReadOnlyError   a database that may not be written
 |-- StoreCorruptError    a file whose content is damaged
@@ -11,7 +12,17 @@ from __future__ import annotations
 
 from hermes_messages import StoreError
 
-__all__ = ["StoreClosedError", "StoreCorruptError", "StoreFullError", "StoreReadOnlyError"]
+__all__ = [
+    "StoreClosedError",
+    "StoreConnectionError",
+    "StoreCorruptError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+]
+
+
+class StoreConnectionError(StoreError):
+    """The database server can not be reached, refused us, or went away. What was acknowledged is kept."""
 
 
 class StoreFullError(StoreError):

@@ -1,0 +1,256 @@
+"""The store's back end on PostgreSQL: operations in transactions, retries, cancellation.
+
+Every call is one task of its own, which the caller awaits and, when cancelled, stops: the query that runs is
+cancelled on the server and the transaction rolled back before CancelledError is raised. Once the commit is on
+its way it is awaited instead. So a cancelled call has happened whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import weakref
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+
+from hermes_messages import StoreBusyError, StoreError
+from hermes_store import postgres_search
+from hermes_store.backend import Operation, Row
+from hermes_store.errors import StoreClosedError, StoreConnectionError
+from hermes_store.postgres_dsn import Dsn
+from hermes_store.postgres_errors import is_connection_lost, to_store_error
+from hermes_store.postgres_link import Link, PostgresOptions, warn_forgotten
+from hermes_store.postgres_transaction import IndexBrokenError, Transaction, undo
+from hermes_store.waiting import retrieve, settle
+
+__all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+SETTLE_S = 5.0
+"""How long a cancelled caller waits for the outcome of what has begun."""
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.2
+WRITES_BEFORE_INDEXING = 256
+"""Writes after which the search index is brought up to date without a search asking for it."""
+
+
+class _Call(Generic[T]):
+    """One call: its operation, and how far it is."""
+
+    __slots__ = ("has_begun", "is_committing", "operation", "uses_index", "writes")
+
+    def __init__(self, operation: Callable[[], Operation[T]], *, writes: bool, uses_index: bool) -> None:
+        self.operation = operation
+        self.writes = writes
+        self.uses_index = uses_index
+        self.has_begun = False
+        self.is_committing = False
+
+
+class PostgresBackend:
+    """Sessions in one schema of a PostgreSQL database. Nothing is opened before the first call."""
+
+    def __init__(self, dsn: Dsn, options: PostgresOptions) -> None:
+        options.check()
+        self._dsn = dsn
+        self._options = options
+        self._link: Link | None = None
+        self._forgotten: weakref.finalize[..., PostgresBackend] | None = None
+        self._closed = False
+        self._writes_since_indexing = 0
+
+    async def read(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
+        return await self._call(_Call(operation, writes=False, uses_index=self._options.search_index))
+
+    async def write(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
+        return await self._call(_Call(operation, writes=True, uses_index=self._options.search_index))
+
+    async def rebuild_search_index(self) -> None:
+        """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""
+        await self._call(_Call(postgres_search.empty_index, writes=True, uses_index=True))
+        while await self._call(_Call(postgres_search.take_in, writes=True, uses_index=True)):
+            pass
+
+    async def close(self) -> None:
+        """Let what was begun end, then close the connections. Idempotent."""
+        link, self._closed = self._link, True
+        if link is None:
+            return
+        self._refuse_second_loop(link)
+        if link.loop is not asyncio.get_running_loop():
+            self._let_go(link)
+            link.drop()
+            return
+        if link.closing is None:
+            link.closing = link.loop.create_task(link.close(), name=f"close {self._dsn.name}")
+        try:
+            await asyncio.shield(link.closing)
+        except asyncio.CancelledError:
+            await settle(link.closing, SETTLE_S)
+            raise
+        finally:
+            self._let_go(link)
+
+    def reopen(self) -> None:
+        """Allow calls again after `close`."""
+        self._closed = False
+
+    async def _call(self, call: _Call[T]) -> T:
+        link = await self._opened()
+        task = link.start(self._run(link, call), f"{'write' if call.writes else 'read'} {self._dsn.name}")
+        try:
+            result = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not call.is_committing:
+                task.cancel()
+            await settle(task, SETTLE_S)
+            raise
+        if call.writes:
+            self._index_soon(link)
+        return result
+
+    async def _run(self, link: Link, call: _Call[T]) -> T:
+        """Make attempts until one is not answered with busy, with growing, uneven pauses between them."""
+        deadline = link.loop.time() + self._options.busy_timeout_s
+        pause, stale = FIRST_PAUSE_S, 0
+        while True:
+            try:
+                return await self._attempt(link, call, deadline)
+            except IndexBrokenError as broken:
+                call.uses_index = False
+                _log.warning("the search index is unusable (%s); this search scans", broken.__cause__)
+                continue
+            except psycopg.Error as error:
+                failure = to_store_error(error, self._dsn)
+                # A connection that died in the pool, say because the server was restarted: nothing was sent.
+                if not call.has_begun and is_connection_lost(error) and stale <= self._options.pool_size:
+                    stale += 1
+                    continue
+                if not isinstance(failure, StoreBusyError) or link.loop.time() >= deadline:
+                    raise failure from error
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, no secret
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _attempt(self, link: Link, call: _Call[T], deadline: float) -> T:
+        """One transaction on one connection. Raises `psycopg.Error` with nothing written."""
+        connection = await link.take(deadline)
+        transaction = Transaction(connection, writes=call.writes, uses_index=call.uses_index)
+        try:
+            result = await transaction.run(call.operation)
+            call.is_committing = call.writes
+            await connection.commit()
+        except psycopg.Error as error:
+            if not (call.is_committing and is_connection_lost(error)):
+                raise
+            lost: psycopg.Error | None = error
+        else:
+            lost = None
+        finally:
+            call.has_begun = transaction.has_begun
+            await undo(connection)
+            await link.give_back(connection)
+        # Where the connection died during the commit, its place in the pool is free by now.
+        if lost is None or await self._was_committed(link, transaction.number, deadline):
+            return result
+        call.is_committing = False
+        raise lost
+
+    async def _was_committed(self, link: Link, number: str | None, deadline: float) -> bool:
+        """Whether the transaction whose connection died during its commit took place. The server knows."""
+        if number is None:
+            return True  # it had no statement
+        deadline = max(deadline, link.loop.time() + SETTLE_S)
+        while True:
+            connection: AsyncConnection[Row] | None = None
+            try:
+                connection = await link.take(deadline)
+                cursor = await connection.execute("SELECT pg_xact_status(%s::text::xid8)", (number,))
+                [(status,)] = await cursor.fetchall()
+                await connection.rollback()
+                if status != "in progress":
+                    return bool(status == "committed")
+            except (psycopg.Error, StoreError) as error:
+                _log.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
+            finally:
+                if connection is not None:
+                    await undo(connection)
+                    await link.give_back(connection)
+            if link.loop.time() >= deadline:
+                raise StoreConnectionError(
+                    f"{self._dsn.name}: the server went away during a commit and did not come back. Whether "
+                    "this write was kept is not known; appending again with the same uid adds nothing twice"
+                )
+            await asyncio.sleep(LONGEST_PAUSE_S)
+
+    async def _opened(self) -> Link:
+        """The link of this event loop, opened once however many ask for it at the same time."""
+        if self._closed:
+            raise StoreClosedError(f"the session store {self._dsn.name} is closed; nothing was done")
+        link = self._link
+        if link is not None and link.loop is not asyncio.get_running_loop():
+            self._refuse_second_loop(link)
+            self._let_go(link)
+            link.drop()  # its loop is gone, and with it whoever waited
+            link = None
+        if link is None:
+            link = self._link = Link(self._dsn, self._options)
+            self._forgotten = weakref.finalize(self, warn_forgotten, link.connections, self._dsn.name)
+            link.opening = link.start(self._open(link), f"open {self._dsn.name}")
+            link.opening.add_done_callback(retrieve)
+        if link.opening is not None:
+            await asyncio.shield(link.opening)
+        return link
+
+    async def _open(self, link: Link) -> None:
+        """The task that opens a link for all who wait; `close` awaits it too."""
+        deadline = link.loop.time() + self._options.busy_timeout_s
+        try:
+            while True:
+                try:
+                    await link.open()
+                    break
+                except StoreBusyError:
+                    if link.loop.time() >= deadline:
+                        raise
+                await asyncio.sleep(LONGEST_PAUSE_S)
+        except BaseException:
+            self._let_go(link)
+            raise
+        link.opening = None
+
+    def _index_soon(self, link: Link) -> None:
+        """Else the first search after a long day would pay for all of it."""
+        self._writes_since_indexing += 1
+        if self._writes_since_indexing >= WRITES_BEFORE_INDEXING and self._options.search_index:
+            self._writes_since_indexing = 0
+            if link.closing is None:
+                link.start(self._take_in(link), f"index {self._dsn.name}")
+
+    async def _take_in(self, link: Link) -> None:
+        try:
+            while await self._run(link, _Call(postgres_search.take_in, writes=True, uses_index=True)):
+                if link.closing is not None:
+                    break
+        except StoreError as error:
+            _log.debug("the search index is brought up to date later: %s", error)
+
+    def _let_go(self, link: Link) -> None:
+        if self._link is link:
+            self._link = None
+            if self._forgotten is not None:
+                self._forgotten.detach()
+
+    def _refuse_second_loop(self, link: Link) -> None:
+        if link.loop is not asyncio.get_running_loop() and link.loop.is_running():
+            raise StoreError(
+                f"the session store {self._dsn.name} is in use by another event loop; nothing was done. "
+                "Make one SessionDB for each loop"
+            )

@@ -1,0 +1,208 @@
+"""The connections of one event loop to a PostgreSQL server: psycopg's pool, opened, lent, closed, dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import warnings
+import weakref
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import psycopg
+from msgspec import Struct
+from psycopg import AsyncConnection
+from psycopg.adapt import Buffer, Loader
+from psycopg_pool import AsyncConnectionPool, PoolClosed
+
+from hermes_messages import ConfigurationError, StoreBusyError
+from hermes_store.backend import Row
+from hermes_store.errors import StoreClosedError
+from hermes_store.postgres_dsn import Dsn
+from hermes_store.postgres_errors import to_store_error
+from hermes_store.postgres_schema import prepare
+
+__all__ = ["Link", "PostgresOptions"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+CLOSE_S = 5.0
+"""How long closing waits for what was begun."""
+LEAST_WAIT_S = 1.0
+"""A new connection takes some time also where nobody wants to wait."""
+FROZEN_CLIENT = "30s"
+"""A client that stands still inside a transaction loses it: others wait for its locks."""
+
+_SETTINGS = """
+SELECT set_config('search_path', %s, false), set_config('lock_timeout', %s, false),
+set_config('idle_in_transaction_session_timeout', %s, false),
+set_config('synchronous_commit', coalesce(%s, current_setting('synchronous_commit')), false)
+"""
+
+
+class PostgresOptions(Struct, frozen=True, kw_only=True):
+    """How a database is used.
+
+    `schema` is the schema that holds the tables. `pool_size` bounds the connections of one SessionDB.
+    `busy_timeout_s` bounds the wait for a connection and for locks, in seconds. `flushed` insists that a
+    commit is on the server's disk, where else the server's own setting of `synchronous_commit` holds.
+    """
+
+    schema: str = "hermes_store"
+    pool_size: int = 10
+    busy_timeout_s: float = 10.0
+    flushed: bool = False
+    search_index: bool = True
+
+    def check(self) -> None:
+        """Raises `ConfigurationError`."""
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", self.schema) or self.schema.startswith("pg_"):
+            raise ConfigurationError(
+                f"schema={self.schema!r}: use small letters, digits and underscores, at most 63"
+            )
+        if self.pool_size < 1:
+            raise ConfigurationError(f"pool_size={self.pool_size!r}: at least one connection is needed")
+
+
+class Link:
+    """A pool of connections, as one event loop uses it, and the tasks that work on it."""
+
+    def __init__(self, dsn: Dsn, options: PostgresOptions) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.opening: asyncio.Task[None] | None = None
+        self.closing: asyncio.Task[None] | None = None
+        self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()
+        self._dsn = dsn
+        self._options = options
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._limits: set[asyncio.Timeout] = set()
+        self._connect_timeout_s = max(2, round(options.busy_timeout_s))
+        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+            dsn.reveal(),
+            kwargs={"connect_timeout": self._connect_timeout_s},
+            min_size=0,
+            max_size=options.pool_size,
+            open=False,
+            configure=self._configure,
+            reset=_reset,  # given back on a task of the pool's: giving back can then not be cancelled
+            reconnect_timeout=0.0,  # whoever waits is told, and asks anew
+            reconnect_failed=self._tell_waiting,
+            name=f"hermes-store {options.schema}",
+        )
+
+    def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """A task that this link owns: closing waits for it."""
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def open(self) -> None:
+        """Check and prepare the schema, then open the pool. Raises `StoreError`."""
+        connection = await self._connect()
+        try:
+            await prepare(connection, self._dsn.name, self._options.schema)
+        except psycopg.Error as error:
+            raise to_store_error(error, self._dsn) from None
+        finally:
+            await connection.close()
+        await self._pool.open()
+
+    async def take(self, deadline: float) -> AsyncConnection[Row]:
+        """A connection of one's own, until `give_back`. Waits until `deadline`, in the loop's time.
+
+        Raises `StoreBusyError` when none came free, `StoreConnectionError` when none can be made.
+        """
+        deadline = max(deadline, self.loop.time() + LEAST_WAIT_S)
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline) as limit:
+                    self._limits.add(limit)
+                    try:
+                        return await self._pool.getconn(timeout=deadline - self.loop.time() + CLOSE_S)
+                    finally:
+                        self._limits.discard(limit)
+            except PoolClosed:
+                raise StoreClosedError(f"{self._dsn.name} was closed meanwhile; nothing was done") from None
+            except TimeoutError:
+                if self.loop.time() >= deadline:
+                    raise StoreBusyError(
+                        f"{self._dsn.name}: all {self._options.pool_size} connections are in use. Nothing of "
+                        "this call was done; try again, or allow more with pool_size"
+                    ) from None
+            # Woken early: a connection could not be made. The pool keeps the reason, so ask for it.
+            await (await self._connect()).close()
+
+    async def give_back(self, connection: AsyncConnection[Row]) -> None:
+        """Let others have the connection, which is idle or closed. Nothing here can be cancelled."""
+        await self._pool.putconn(connection)
+
+    async def close(self) -> None:
+        """Wait for what was begun, bounded, then close all connections."""
+        if self._tasks:
+            _, unfinished = await asyncio.wait(set(self._tasks), timeout=CLOSE_S)
+            for task in unfinished:
+                task.cancel()
+            if unfinished:
+                await asyncio.wait(unfinished, timeout=1.0)
+        await self._pool.close(timeout=1.0)
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the sockets now, without the loop: it may be gone. The server rolls back what was open."""
+        finish_all(self.connections)
+
+    async def _connect(self) -> AsyncConnection[Row]:
+        try:
+            return await AsyncConnection.connect(self._dsn.reveal(), connect_timeout=self._connect_timeout_s)
+        except psycopg.Error as error:
+            raise to_store_error(error, self._dsn) from None
+
+    async def _configure(self, connection: AsyncConnection[Row]) -> None:
+        options = self._options
+        self.connections.add(connection)
+        connection.adapters.register_loader("numeric", _NumberLoader)
+        wait_ms = max(1, min(round(options.busy_timeout_s * 1000), 2**31 - 1))
+        path = f'"{options.schema}"'
+        values = (path, str(wait_ms), FROZEN_CLIENT, "on" if options.flushed else None)
+        await connection.execute(_SETTINGS, values)
+        await connection.commit()
+
+    async def _tell_waiting(self, _: AsyncConnectionPool[AsyncConnection[Row]]) -> None:
+        """The pool could not connect: wake all who wait for a connection."""
+        for limit in list(self._limits):
+            limit.reschedule(self.loop.time())
+
+
+class _NumberLoader(Loader):
+    """Sums of bigint are numeric in PostgreSQL; the store wants the int that SQLite gives."""
+
+    def load(self, data: Buffer) -> int | float:
+        """The number that `data` spells."""
+        text = bytes(data).decode()
+        return float(text) if "." in text or "N" in text else int(text)
+
+
+async def _reset(_: AsyncConnection[Row]) -> None:
+    """Nothing: the one who had the connection has ended its transaction."""
+
+
+def finish_all(connections: weakref.WeakSet[AsyncConnection[Row]]) -> int:
+    """Close the sockets of `connections`; how many were open."""
+    still_open = [connection for connection in connections if not connection.closed]
+    for connection in still_open:
+        connection.pgconn.finish()
+    return len(still_open)
+
+
+def warn_forgotten(connections: weakref.WeakSet[AsyncConnection[Row]], name: str) -> None:
+    """The owner is gone, or the program ends, and nobody closed."""
+    if finish_all(connections):
+        warnings.warn(
+            f"the session store {name} was not closed; what it acknowledged is saved. "
+            "Use 'async with SessionDB(...)' or await its close()",
+            ResourceWarning,
+            stacklevel=2,
+        )

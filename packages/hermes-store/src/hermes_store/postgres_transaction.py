@@ -1,0 +1,131 @@
+"""One transaction on PostgreSQL: an operation's statements, awaited one by one, under the locks it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, IsolationLevel
+from psycopg.pq import TransactionStatus
+
+from hermes_store import postgres_dialect as dialect
+from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, SqlValue, Statement
+from hermes_store.escaping import escape
+from hermes_store.postgres_search import BESIDE_OTHERS
+
+__all__ = ["IndexBrokenError", "Transaction", "undo"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+UNDO_S = 2.0
+"""How long a rollback may take before the connection is given up; the server then rolls back by itself."""
+
+
+class IndexBrokenError(Exception):
+    """The search index failed; the base tables are not concerned. Never leaves the back end."""
+
+
+class Transaction:
+    """A transaction on a connection, not begun yet. Used once.
+
+    A read sees one snapshot. A write sees what is committed at each of its statements, and holds locks under
+    which nobody changes what it looks at.
+    """
+
+    def __init__(self, connection: AsyncConnection[Row], *, writes: bool, uses_index: bool) -> None:
+        self.connection = connection
+        self.number: str | None = None
+        """The server's number for it, by which its outcome can be asked for later."""
+        self.has_begun = False
+        """Whether the server answered any statement of it."""
+        self._writes = writes
+        self._uses_index = uses_index
+        self._now = 0.0
+        self._locked: str | None = None
+
+    async def run(self, operation: Callable[[], Operation[T]]) -> T:
+        """Run the operation; the caller commits. Raises `psycopg.Error`, `IndexBrokenError`."""
+        level = IsolationLevel.READ_COMMITTED if self._writes else IsolationLevel.REPEATABLE_READ
+        await self.connection.set_isolation_level(level)
+        await self.connection.set_read_only(not self._writes)
+        return await _drive(operation(), self._execute)
+
+    async def _execute(self, statement: Statement) -> list[Row]:
+        if statement.only == "sqlite" or (statement.index and statement.only is None):
+            return []
+        if statement is DIALECT:
+            return [("postgres",)]
+        if statement is INDEX_READY:
+            return []
+        if self._writes and await self._lock(statement):
+            return []
+        if statement.sql is ON_SESSION:
+            return []
+        if statement is NOW:
+            return [(self._now,)] if self._writes else await self._send(dialect.CLOCK, ())
+        if statement.index:
+            return await self._ask_index(statement)
+        return await self._send(dialect.to_postgres(statement.sql), statement.values)
+
+    async def _lock(self, statement: Statement) -> bool:
+        """Take the locks that the transaction's first statement calls for. Whether that was all it said."""
+        if statement.sql is ON_SESSION:
+            id_ = escape(str(statement.values[0]))
+            if self._locked not in (id_, dialect.ALONE):
+                await self._take(dialect.LINEAGE, (id_, id_))
+                self._locked = id_
+            return True
+        if self._locked is None:
+            how = dialect.BESIDE_OTHERS if statement is BESIDE_OTHERS else dialect.ALONE
+            await self._take(how, ())
+            self._locked = how
+        return statement is BESIDE_OTHERS
+
+    async def _take(self, sql: str, values: tuple[SqlValue, ...]) -> None:
+        [(self._now, self.number)] = await self._send(sql, values)
+
+    async def _ask_index(self, statement: Statement) -> list[Row]:
+        if not self._uses_index:
+            return []
+        try:
+            return await self._send(dialect.to_postgres(statement.sql), statement.values)
+        except (psycopg.ProgrammingError, psycopg.DataError, psycopg.InternalError) as error:
+            raise IndexBrokenError from error
+
+    async def _send(self, sql: str, values: tuple[SqlValue, ...]) -> list[Row]:
+        cursor = await self.connection.execute(sql, values)
+        self.has_begun = True
+        return await cursor.fetchall() if cursor.description is not None else []
+
+
+async def undo(connection: AsyncConnection[Row]) -> None:
+    """End whatever the connection is in the middle of: by a rollback, or else by closing it."""
+    if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
+        return
+    try:
+        async with asyncio.timeout(UNDO_S):
+            await connection.rollback()
+    except (psycopg.Error, TimeoutError) as error:
+        _log.warning("a connection that could not roll back is given up: %s", error)
+        await connection.close()
+    except asyncio.CancelledError:
+        await connection.close()
+        raise
+
+
+async def _drive(operation: Operation[T], execute: Callable[[Statement], Awaitable[list[Row]]]) -> T:
+    """Run `operation` to its end with `execute`. An exception of `execute` ends it and is raised."""
+    try:
+        statement = next(operation)
+        while True:
+            rows = await execute(statement)
+            statement = operation.send(rows)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        operation.close()
