@@ -9,5 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# The counterpart is in the group `vendor-types`: where it is not installed, its tests are not there.
-collect_ignore = [] if os.environ.get("LLMOCK") or shutil.which("llmock") else ["test_counterpart_llmock.py"]
+collect_ignore = []
+if not (os.environ.get("LLMOCK") or shutil.which("llmock")):
+    # The counterpart is in the group `vendor-types`: where it is not installed, its tests are not there.
+    collect_ignore.append("test_counterpart_llmock.py")
+if not os.environ.get("HERMES_LIVE"):
+    collect_ignore.append("test_live.py")  # real hosts, real money: only when asked for
