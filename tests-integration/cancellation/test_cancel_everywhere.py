@@ -1,0 +1,267 @@
+"""One real turn, cancelled at its k-th resumption, in several ways: real SQLite, a real shell, real files.
+
+The tests of hermes-loop do this with doubles. Here the store and the tools are the real ones: what is proved
+is that they keep the promises that the loop relies on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from hermes_loop import AIAgent
+from hermes_messages import ErrorKind, Message, ToolMessage, UserMessage, validate
+from hermes_messages.testing import ScriptedProvider, broken, call, calls, failure, text
+from hermes_store import SessionDB
+
+AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
+
+
+class World:
+    """A stream that breaks, a round with a shell command and two file tools, a second round, an answer."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.store = SessionDB(folder / "state.db")
+        self.provider = ScriptedProvider(
+            [
+                broken(text("Let me look", chunk_size=1), after=2, error=AGAIN),
+                calls(
+                    call("terminal", {"command": "echo ran >> ran.txt; sleep 0.005; cat ran.txt"}),
+                    call("todo", {"items": [{"id": "1", "content": "look", "status": "pending"}]}),
+                    call("write_file", {"path": "made.txt", "content": "made"}),
+                    text="Let me see",
+                    chunk_size=1,
+                ),
+                calls(call("read_file", {"path": "made.txt"})),
+                text("It is all done now.", chunk_size=1),
+            ]
+        )
+        self.agent = AIAgent(
+            provider=self.provider,
+            session_db=self.store,
+            session_id="s",
+            enabled_toolsets=["file", "terminal", "todo"],
+            cwd=folder,
+            stream_delta_callback=_discard,
+        )
+
+    async def turn(self) -> str | None:
+        """The turn that is cancelled."""
+        return (await self.agent.run_conversation("Do it."))["final_response"]
+
+    async def closed_turn(self) -> str | None:
+        """A turn, and the close of everything, cancelled wherever they are."""
+        async with self.store, self.agent:
+            return await self.turn()
+
+    async def stored(self) -> list[Message]:
+        return [row.message for row in await self.store.get_messages("s")]
+
+    async def check(self, where: str) -> None:
+        """Everything that must hold after the cancellation."""
+        assert asyncio.all_tasks() == {asyncio.current_task()}, where
+        assert self.provider.live_streams == 0, where
+        await self.store.__aenter__()
+        self.provider._make_step = lambda _: text("Here I am.")
+        result = await self.agent.run_conversation("Are you there?")
+        assert result["final_response"] == "Here I am.", (where, result["error"])
+        assert result["saved"], where
+        assert result["cleanup_errors"] == [], where
+        stored = await self.stored()
+        assert validate(stored) == [], (where, stored)
+        assert tuple(stored) == result["transcript"], where
+        assert stored.count(UserMessage("Do it.")) <= 1, where
+        assert await self.store.open_rounds("s") == [], where
+        self._check_the_shell(stored, where)
+        token = await self.store.try_acquire_session_turn_lease("s", "someone else", 1)
+        assert token is not None, where
+        await self.agent.close()
+        await self.store.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}, where
+
+    def _check_the_shell(self, stored: list[Message], where: str) -> None:
+        """The command ran once at most, and its result does not deny that it ran."""
+        ran = self.folder / "ran.txt"
+        times = len(ran.read_text().splitlines()) if ran.exists() else 0
+        assert times <= 1, where
+        if times:
+            results = [m for m in stored if isinstance(m, ToolMessage) and m.name == "terminal"]
+            assert len(results) == 1, (where, results)
+            # "error" is a tool whose own task was cancelled by a stranger.
+            assert results[0].status in {"ok", "interrupted", "unknown", "error"}, (where, results)
+
+
+async def _discard(_: str) -> None:
+    await asyncio.sleep(0)
+
+
+@types.coroutine
+def resumed(
+    coroutine: Coroutine[Any, Any, str | None], on_resume: Callable[[int], None]
+) -> Generator[Any, Any, str | None]:
+    """Drive `coroutine`, telling `on_resume` the number of each resumption, from 1, before it happens."""
+    number = 0
+    value: object = None
+    error: BaseException | None = None
+    while True:
+        number += 1
+        on_resume(number)
+        try:
+            wish = coroutine.send(value) if error is None else coroutine.throw(error)
+        except StopIteration as stop:
+            outcome: str | None = stop.value
+            return outcome
+        value, error = None, None
+        try:
+            value = yield wish
+        except BaseException as raised:  # noqa: BLE001 - handed to the coroutine that is driven
+            error = raised
+
+
+Work = Coroutine[Any, Any, str | None]
+
+
+async def cancelled_by_task(work: Work, k: int, again_after: int | None = None) -> bool:
+    """Whether `work` was cancelled."""
+
+    async def turn() -> str | None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def on_resume(number: int) -> None:
+            if number in {k, k + again_after if again_after is not None else k}:
+                task.cancel()
+
+        return await resumed(work, on_resume)
+
+    task = asyncio.create_task(turn())
+    await asyncio.wait({task})
+    if not task.cancelled():
+        assert task.exception() is None
+    return task.cancelled()
+
+
+async def cancelled_twice(work: Work, k: int) -> bool:
+    return await cancelled_by_task(work, k, again_after=2)
+
+
+async def timed_out(work: Work, k: int) -> bool:
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def on_resume(number: int) -> None:
+                if number == k:
+                    limit.reschedule(asyncio.get_running_loop().time())
+
+            await resumed(work, on_resume)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def scope_cancelled(work: Work, k: int) -> bool:
+    with anyio.CancelScope() as scope:
+
+        def on_resume(number: int) -> None:
+            if number == k:
+                scope.cancel()
+
+        await resumed(work, on_resume)
+    return scope.cancelled_caught
+
+
+async def count_resumptions(work: Work) -> int:
+    count = 0
+
+    def on_resume(number: int) -> None:
+        nonlocal count
+        count = number
+
+    assert await resumed(work, on_resume) == "It is all done now."
+    return count
+
+
+Way = Callable[[Work, int], Awaitable[bool]]
+STRIDE = 1 if os.environ.get("HERMES_TEST_PROFILE") == "nightly" else 5
+
+
+@pytest.mark.parametrize("way", [cancelled_by_task, cancelled_twice, timed_out, scope_cancelled])
+@pytest.mark.parametrize("work", [World.turn, World.closed_turn])
+def test_a_real_turn_may_be_cancelled_anywhere(
+    way: Way, work: Callable[[World], Work], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        world = World(tmp_path / "uncancelled")
+        total = await count_resumptions(work(world))
+        await world.check("uncancelled")
+        cancelled = 0
+        tried = range(1, total + 1, STRIDE)
+        for k in tried:
+            world = World(tmp_path / str(k))
+            cancelled += await way(work(world), k)
+            await world.check(f"{way.__name__} at resumption {k} of {total}")
+        print(f"{work.__name__}, {way.__name__}: k = {total}, tried {len(tried)}, cancelled {cancelled}")
+        assert total >= 100
+        # The very last resumptions may return before a deadline or scope gets its chance.
+        assert cancelled >= len(tried) - 10
+
+    asyncio.run(main())
+    # A cancelled caller waits for the outcome of what it has begun; a database that answers is not given up.
+    assert "gave up waiting" not in caplog.text
+
+
+def test_the_tasks_of_a_real_turn_may_be_cancelled_anywhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever cancels a task of the turn, the store or a tool: the turn ends, and nothing is lost or left."""
+
+    async def one(k: int) -> int:
+        world = World(tmp_path / str(k))
+        count = 0
+
+        def on_resume(_: int) -> None:
+            nonlocal count
+            count += 1
+            task = asyncio.current_task()
+            if count == k and task is not None:
+                task.cancel()
+
+        def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+            if asyncio.current_task() is not None and inspect.iscoroutine(coroutine):
+                coroutine = _as_coroutine(resumed(coroutine, on_resume))
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(factory)
+        try:
+            await world.turn()
+        except asyncio.CancelledError:
+            pass
+        finally:
+            loop.set_task_factory(None)
+        await world.check(f"owned task at resumption {k}")
+        return count
+
+    async def main() -> None:
+        total = await one(0)
+        for k in range(1, total + 1, STRIDE):
+            await one(k)
+        print(f"owned tasks: k = {total}")
+        assert total >= 40
+
+    asyncio.run(main())
+    assert "gave up waiting" not in caplog.text
+
+
+async def _as_coroutine(awaitable: Awaitable[object]) -> object:
+    return await awaitable

@@ -1,0 +1,195 @@
+"""Processes that are killed, forget to close, or share a session: what they acknowledged is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hermes_loop import AIAgent
+from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage, validate
+from hermes_messages.testing import ScriptedProvider, text
+from hermes_store import SessionDB
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from hermes_loop import AIAgent
+from hermes_messages.testing import ScriptedProvider, call, calls, hang, text
+from hermes_store import SessionDB
+
+folder = Path(sys.argv[1])
+
+def agent(*script, **options):
+    options = {"enabled_toolsets": ["terminal"], "session_id": "s", "session_db": str(folder / "state.db"),
+               "lease_ttl_s": 1.0, "cwd": folder} | options
+    return AIAgent(provider=ScriptedProvider(script), **options)
+"""
+
+
+def start(program: str, folder: Path) -> subprocess.Popen[bytes]:
+    code = PROGRAM + program
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def wait_for(path: Path, limit_s: float = 30) -> None:
+    deadline = time.monotonic() + limit_s
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not come"
+        time.sleep(0.005)
+
+
+async def resumed(folder: Path) -> tuple[list[Message], tuple[Message, ...]]:
+    """The stored messages and the result's, after a new agent took one more turn."""
+    provider = ScriptedProvider([text("I see.")])
+    async with (
+        SessionDB(folder / "state.db") as store,
+        AIAgent(
+            provider=provider,
+            session_db=store,
+            session_id="s",
+            enabled_toolsets=["terminal"],
+            cwd=folder,
+            lease_ttl_s=1.0,
+        ) as agent,
+    ):
+        result = await agent.run_conversation("What happened?")
+        assert result["final_response"] == "I see.", result["error"]
+        assert result["saved"]
+        assert list(provider.last_request.history)[1:] == list(result["transcript"][:-1])
+        return [row.message for row in await store.get_messages("s")], result["transcript"]
+
+
+IN_A_ROUND = """
+asyncio.run(agent(
+    calls(
+        call("terminal", {"command": "echo one >> ran.txt; echo done"}),
+        call("terminal", {"command": "echo two >> ran.txt; touch inside; sleep 5"}),
+        call("terminal", {"command": "echo three >> ran.txt"}),
+    ),
+    text("Done."),
+).run_conversation("go"))
+"""
+
+
+def test_a_process_killed_inside_a_round_is_resumed_with_unknown_results_and_nothing_runs_again(
+    tmp_path: Path,
+) -> None:
+    process = start(IN_A_ROUND, tmp_path)
+    wait_for(tmp_path / "inside")
+    process.kill()
+    process.communicate()
+    stored, transcript = asyncio.run(resumed(tmp_path))
+    assert tuple(stored) == transcript
+    assert validate(stored) == []
+    assert [m.status for m in stored if isinstance(m, ToolMessage)] == ["ok", "unknown", "unknown"]
+    assert [type(m) for m in stored[:2]] == [UserMessage, AssistantMessage]
+    assert (tmp_path / "ran.txt").read_text() == "one\ntwo\n"
+    stored, transcript = asyncio.run(resumed(tmp_path))
+    assert [m.status for m in stored if isinstance(m, ToolMessage)] == ["ok", "unknown", "unknown"]
+
+
+@pytest.mark.parametrize("after_ms", [0, 3, 9, 20, 45])
+def test_a_process_killed_anywhere_leaves_a_session_that_goes_on(after_ms: int, tmp_path: Path) -> None:
+    """Each answer whose turn returned is there; the one that was cut off is whole or absent."""
+    program = """
+async def main():
+    endless = iter(lambda: text("yes"), None)
+    async with SessionDB(folder / "state.db") as store:
+        a = AIAgent(provider=ScriptedProvider(endless), session_db=store, session_id="s", lease_ttl_s=1.0)
+        async with a:
+            for number in range(10_000):
+                await a.run_conversation(str(number))
+                with open(folder / "acknowledged", "a") as file:
+                    file.write(f"{number}\\n")
+asyncio.run(main())
+"""
+    process = start(program, tmp_path)
+    wait_for(tmp_path / "acknowledged")
+    time.sleep(after_ms / 1000)
+    process.kill()
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, errors
+    acknowledged = (tmp_path / "acknowledged").read_text().count("\n") - 1
+    stored, transcript = asyncio.run(resumed(tmp_path))
+    assert tuple(stored) == transcript
+    assert validate(stored) == []
+    asked = [m.content for m in stored if isinstance(m, UserMessage)]
+    assert asked[: acknowledged + 1] == [str(number) for number in range(acknowledged + 1)]
+    answers = sum(isinstance(m, AssistantMessage) for m in stored)
+    assert acknowledged + 2 <= answers <= acknowledged + 3
+
+
+def test_a_program_that_forgot_to_close_ends_and_lost_nothing(tmp_path: Path) -> None:
+    program = """
+async def main():
+    global kept
+    kept = agent(calls(call("terminal", {"command": "echo hi"})), text("Done."))
+    await kept.run_conversation("go")
+asyncio.run(main())
+"""
+    process = start(program, tmp_path)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    stored, _ = asyncio.run(resumed(tmp_path))
+    assert [m.content for m in stored if isinstance(m, UserMessage)] == ["go", "What happened?"]
+    assert len(stored) == 6
+
+
+def test_ctrl_c_in_a_round_saves_the_turn_and_ends_the_command(tmp_path: Path) -> None:
+    program = """
+async def main():
+    script = calls(call("terminal", {"command": "echo $$ > pid; touch inside; sleep 600"}))
+    async with agent(script) as a:
+        await a.run_conversation("go")
+asyncio.run(main())
+"""
+    process = start(program, tmp_path)
+    wait_for(tmp_path / "inside")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT or b"KeyboardInterrupt" in errors
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+    async def stored() -> list[Message]:
+        async with SessionDB(tmp_path / "state.db") as store:
+            assert await store.open_rounds("s") == []
+            return [row.message for row in await store.get_messages("s")]
+
+    messages = asyncio.run(stored())
+    assert [m.status for m in messages if isinstance(m, ToolMessage)] == ["interrupted"]
+    assert validate(messages) == []
+
+
+def test_two_processes_on_one_session_take_turns(tmp_path: Path) -> None:
+    program = """
+async def main():
+    command = "test ! -e busy && touch busy && sleep 0.01 && rm busy && echo ok"
+    script = [calls(call("terminal", {"command": command})), text("ok")] * 4
+    async with agent(*script) as a:
+        for number in range(4):
+            result = await a.run_conversation(f"{sys.argv[0]} {number}")
+            assert result["saved"], result["error"]
+            assert result["completed"], result["error"]
+asyncio.run(main())
+"""
+    processes = [start(program, tmp_path) for _ in range(2)]
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors.decode()
+    stored, _ = asyncio.run(resumed(tmp_path))
+    assert validate(stored) == []
+    assert [m.content for m in stored if isinstance(m, ToolMessage)] == ["ok"] * 8
+    kinds = [type(m) for m in stored]
+    assert kinds[:-2] == [UserMessage, AssistantMessage, ToolMessage, AssistantMessage] * 8
