@@ -1,5 +1,8 @@
-"""OpenAI's own library, as a second opinion on chat completions: its types take our requests, its client sends
-the same, and it reads the same streams to the same message. For this test only, never imported by the package."""
+"""OpenAI's own library, as a second opinion on chat completions.
+
+Its types take our requests, its client sends the same, and it reads the same streams to the same message. It
+is for this test only and never imported by the package.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from byte_server import ByteServer, plain
 from hermes_messages import ErrorKind, ProviderError, SystemMessage, UserMessage
 from hermes_messages.protocols import ProviderOptions, SupportsTokenCount
 from hermes_providers import from_profile
-from wire_help import SPEC, ask, run
+from wire_help import SPEC, answer, ask, run
 
 
 def test_llama_cpp_writes_the_prompt_out_and_splits_it() -> None:
@@ -60,5 +60,25 @@ def test_failures_are_typed() -> None:
                 await provider.count_tokens(ask())
             assert caught.value.kind is ErrorKind.NOT_FOUND
             await provider.close()
+
+    run(main())
+
+
+@pytest.mark.local_model
+def test_count_of_a_real_server_is_what_it_bills() -> None:
+    from hermes_providers import LocalProvider
+
+    async def main() -> None:
+        provider = LocalProvider(ProviderOptions(settings={"threads": 1}))
+        request = ask(
+            SystemMessage("You help."), UserMessage("Say hi."), model=provider.default_model, max_tokens=4
+        )
+        try:
+            counted = await provider.count_tokens(request)
+            usage = (await answer(provider, request)).usage
+        finally:
+            await provider.close()
+        assert usage is not None
+        assert counted == usage.input_tokens
 
     run(main())

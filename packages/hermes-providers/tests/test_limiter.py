@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byte_server import ByteServer, Hold, stream
+from byte_server import ByteServer, Hold, plain, stream
 from hermes_messages import ConfigurationError
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import RateLimiter, from_profile
@@ -233,6 +233,48 @@ def test_usage_of_the_answer_corrects_the_budget() -> None:
             await provider.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_cancel_at_any_moment_of_a_call_leaks_no_permit_and_no_connection(times: int) -> None:
+    number = 0
+
+    async def fetch() -> str:
+        nonlocal number
+        await asyncio.sleep(0)
+        number += 1
+        return f"key-{number}"
+
+    async def main() -> int:
+        refused = plain(b'{"error":{"message":"Incorrect API key provided"}}', "401 Unauthorized")
+        # Each call is refused once and renews its key, so a cancellation can also hit in between.
+        async with ByteServer([refused, stream(text_answer("ok"))] * 500) as server:
+            limiter = RateLimiter(max_concurrent=1)
+            provider = from_profile(
+                "custom",
+                ProviderOptions(base_url=server.base_url, settings={"max_connections": 1}),
+                key=fetch,
+                limiter=limiter,
+            )
+            for moment in range(400):
+                task = asyncio.ensure_future(answer(provider))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                for _ in range(times):
+                    task.cancel()
+                    await asyncio.sleep(0)
+                outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+                assert (limiter.running, limiter.waiting) == (0, 0)
+                if len(server.requests) % 2:  # the next call begins with its refusal again
+                    await answer(provider)
+                if not isinstance(outcome, asyncio.CancelledError):
+                    break
+            async with asyncio.timeout(5):
+                await server.wait_until_open(0)
+            await provider.close()
+            return moment
+
+    assert 5 < run(main()) < 399
 
 
 def test_limits_by_settings_hold_for_that_provider() -> None:

@@ -205,7 +205,7 @@ _ROUTERS: tuple[Profile, ...] = (
             # https://openrouter.ai/docs/guides/best-practices/prompt-caching: `session_id` keeps a
             # conversation with one host; Anthropic's and Alibaba's models cache only what is marked.
             cache_key="session_id",
-            cache_markers=("anthropic/", "~anthropic/", "qwen/"),
+            cache_markers=("anthropic/", "qwen/"),
         ),
     ),
     Profile(
