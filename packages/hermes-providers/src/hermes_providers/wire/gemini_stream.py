@@ -33,6 +33,7 @@ __all__ = ["GeminiStreamReader", "read_gemini_usage"]
 _UNSAID = frozenset(
     {"", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"}
 )
+_NO_ERROR = frozenset({b"", b"null", b"{}", b'""'})
 _REQUEST_FAULTS = frozenset({"MISSING_THOUGHT_SIGNATURE"})
 """Finish reasons that blame the request: "Request has at least one thought signature missing." """
 
@@ -59,7 +60,7 @@ class _Chunk(Struct, rename="camel"):
     usage_metadata: Any = None
     model_version: Any = None
     response_id: Any = None
-    error: Any = None
+    error: Raw = Raw()
 
 
 _chunk_decoder = msgspec.json.Decoder(_Chunk)
@@ -124,8 +125,8 @@ class GeminiStreamReader:
         return [ReplayChunk(block) for block in self._kept.blocks()]
 
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
-        if chunk.error:
-            raise self._read_error(data)
+        if bytes(chunk.error) not in _NO_ERROR:
+            raise self._read_error(b'{"error":' + bytes(chunk.error) + b"}")
         deltas: list[Delta] = []
         meta = (_string(chunk.model_version), _string(chunk.response_id))
         if meta != self._meta and meta != (None, None):
