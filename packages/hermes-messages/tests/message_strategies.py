@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
@@ -116,6 +117,41 @@ tool_messages = st.builds(ToolMessage, texts, contents, st.none() | texts, statu
 any_messages: st.SearchStrategy[Message] = st.one_of(
     system_messages, user_messages, assistant_messages, tool_messages
 )
+
+# Dicts as hosts, data sets and other programs write them: the keys of the chat shape with values of any kind.
+_odd_text = texts | st.none() | st.integers(-5, 5) | st.just("\ud83d")
+_functions = st.just({"name": "f", "arguments": "{}"}) | st.fixed_dictionaries(
+    {}, optional={"name": _odd_text, "arguments": json_values, "x": texts}
+)
+_call_keys: dict[str, st.SearchStrategy[Any]] = {
+    "id": texts | st.integers(0, 9),
+    "function": _functions,
+    "type": st.sampled_from(["function", "custom", None]),
+    "index": st.integers(0, 3),
+    "name": texts,
+    "extra_content": json_objects | st.none(),
+}
+_text_parts = st.fixed_dictionaries({"type": st.just("text"), "text": texts}, optional={"x": texts})
+_message_keys: dict[str, st.SearchStrategy[Any]] = {
+    "content": texts | st.none() | st.lists(_text_parts, max_size=2) | json_objects,
+    "tool_calls": st.none() | st.lists(st.fixed_dictionaries({}, optional=_call_keys), max_size=2),
+    "tool_call_id": texts | st.integers(0, 9),
+    "name": st.none() | texts,
+    "status": st.sampled_from(["ok", "denied", "odd", None]),
+    "reasoning": _odd_text,
+    "reasoning_content": _odd_text,
+    "refusal": _odd_text,
+    "finish_reason": _odd_text,
+    "usage": st.none() | st.just({"input_tokens": 3}) | json_objects,
+    "replay": st.none() | json_values,
+    "extra": json_values,
+    "audio": st.none() | texts,
+    "x_trace": json_values,
+}
+_roles: st.SearchStrategy[Any] = st.sampled_from(
+    ["user", "assistant", "assistant", "tool", "system", "developer"]
+)
+openai_dicts: st.SearchStrategy[JsonObject] = st.fixed_dictionaries({"role": _roles}, optional=_message_keys)
 
 # Conversations gone wrong: few ids, so that they collide, and all the blanks there can be.
 _ids = st.sampled_from(["a", "b", "c", ""])

@@ -64,7 +64,14 @@ def test_readme_blocks_run() -> None:
 
 def test_readme_names_every_public_module() -> None:
     listed = set(re.findall(r"`(hermes_messages(?:\.\w+)*|\w+)`", README.read_text("utf-8")))
-    helpers = {"openai_parts", "openai_quirks", "openai_reading", "repair_merging", "repair_pairing"}
+    helpers = {
+        "openai_json_reading",
+        "openai_parts",
+        "openai_quirks",
+        "openai_reading",
+        "repair_merging",
+        "repair_pairing",
+    }
     helpers |= {"trajectory_text", "transcript_rules", "call_assembly", "finish_words"}
     top = {name.partition(".")[2].partition(".")[0] for name in MODULES} - helpers
     assert top - listed == set()

@@ -111,6 +111,7 @@ from hermes_messages.usage import (
 if TYPE_CHECKING:
     from hermes_messages.assembler import StreamAssembler
     from hermes_messages.hygiene import clean_text
+    from hermes_messages.openai_json import messages_from_json, read_json, to_json
     from hermes_messages.openai_quirks import Quirk, QuirkKind
     from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_messages
     from hermes_messages.openai_row import OpenAIRow, from_openai_row, to_openai_row
@@ -198,11 +199,14 @@ __all__ = [
     "from_openai_row",
     "from_trajectory",
     "messages_from_dicts",
+    "messages_from_json",
     "parse_arguments",
     "parse_arguments_tolerantly",
+    "read_json",
     "read_messages",
     "segments",
     "to_dicts",
+    "to_json",
     "to_openai_row",
     "to_trajectory",
     "tools_from_trajectory",
@@ -212,6 +216,9 @@ __all__ = [
 _LAZY: Final[dict[str, str]] = {
     "StreamAssembler": "hermes_messages.assembler",
     "clean_text": "hermes_messages.hygiene",
+    "messages_from_json": "hermes_messages.openai_json",
+    "read_json": "hermes_messages.openai_json",
+    "to_json": "hermes_messages.openai_json",
     "Quirk": "hermes_messages.openai_quirks",
     "QuirkKind": "hermes_messages.openai_quirks",
     "ReadResult": "hermes_messages.openai_reading",

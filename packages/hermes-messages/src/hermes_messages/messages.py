@@ -38,7 +38,7 @@ ToolStatus = Literal["ok", "error", "denied", "timed_out", "interrupted", "not_s
 `unknown`: it may have run, the process died before its end was recorded."""
 
 
-class ToolCall(Struct, frozen=True, omit_defaults=True):
+class ToolCall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One call that the model asks for. `arguments` is the model's own text, byte for byte."""
 
     id: str
@@ -51,7 +51,7 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
         return parse_arguments(self.arguments)
 
 
-class SystemMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="system"):
+class SystemMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="system"):
     """Instructions. At most one in a transcript, first."""
 
     content: Content
@@ -59,7 +59,7 @@ class SystemMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", t
     extra: Extra = None
 
 
-class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="user"):
+class UserMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="user"):
     """What the user, or a program on the user's behalf, says."""
 
     content: Content
@@ -67,7 +67,7 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag
     extra: Extra = None
 
 
-class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="assistant"):
+class AssistantMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"):
     """What the model said: visible content, calls, and apart from them its reasoning.
 
     `content` None and "" are different, and so are `reasoning` None (none was given) and "" (an empty one
@@ -86,7 +86,7 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag_field="role"
     extra: Extra = None
 
 
-class ToolMessage(Struct, frozen=True, omit_defaults=True, tag_field="role", tag="tool"):
+class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
     """The result of the call `tool_call_id` of the latest assistant message."""
 
     tool_call_id: str

@@ -31,7 +31,13 @@ from hermes_messages.parts import (
 )
 from hermes_messages.usage import Usage
 
-__all__ = ["ReadResult", "messages_from_dicts", "read_messages"]
+__all__ = [
+    "NULL_IS_ABSENT",
+    "DictReader",
+    "ReadResult",
+    "messages_from_dicts",
+    "read_messages",
+]
 
 
 class ReadResult(Struct, frozen=True):
@@ -48,7 +54,7 @@ def read_messages(dicts: Iterable[Mapping[str, JsonValue]]) -> ReadResult:
     chat message: not a mapping, no known role, content of a foreign kind.
     """
     quirks: list[Quirk] = []
-    messages = [_Reader(Notebook(index, quirks)).message(item) for index, item in enumerate(dicts)]
+    messages = [DictReader(Notebook(index, quirks)).message(item) for index, item in enumerate(dicts)]
     return ReadResult(tuple(messages), tuple(quirks))
 
 
@@ -75,7 +81,7 @@ _ASSISTANT_KEYS: Final = frozenset(
 )
 _TOOL_KEYS: Final = frozenset({"role", "content", "tool_call_id", "name", "status"})
 _PLAIN_KEYS: Final = frozenset({"role", "content", "name"})
-_NULL_IS_ABSENT: Final = _ASSISTANT_KEYS | _TOOL_KEYS | {"function_call", "audio"}
+NULL_IS_ABSENT: Final = _ASSISTANT_KEYS | _TOOL_KEYS | {"function_call", "audio"}
 
 
 def _is_list(value: object) -> TypeGuard[list[JsonValue] | tuple[JsonValue, ...]]:
@@ -86,7 +92,7 @@ def _is_status(value: JsonValue) -> TypeGuard[ToolStatus]:
     return isinstance(value, str) and value in _STATUSES
 
 
-class _Reader:
+class DictReader:
     """Reads one message. Every method takes the path of what it reads, for quirks and errors."""
 
     __slots__ = ("_notes",)
@@ -95,6 +101,7 @@ class _Reader:
         self._notes = notes
 
     def message(self, item: Mapping[str, JsonValue]) -> Message:
+        """The message in `item`. Raises `MessageFormatError`."""
         if not isinstance(item, Mapping):
             raise self._notes.error(f"a message must be an object, not {type(item).__name__}", "$")
         match item.get("role"):
@@ -116,7 +123,7 @@ class _Reader:
 
     def _assistant(self, item: Mapping[str, JsonValue]) -> AssistantMessage:
         kept: dict[str, JsonValue] = {}
-        calls = self._calls(item)
+        calls = self.calls(item.get("tool_calls"))
         content: Content | None = None
         if item.get("content") is not None:
             content = self._content(item["content"], "assistant")
@@ -184,8 +191,8 @@ class _Reader:
 
     # tool calls
 
-    def _calls(self, item: Mapping[str, JsonValue]) -> tuple[ToolCall, ...]:
-        value = item.get("tool_calls")
+    def calls(self, value: JsonValue) -> tuple[ToolCall, ...]:
+        """The calls in `value`, that of the key `tool_calls`. Raises `MessageFormatError`."""
         if value is None:
             return ()
         if not _is_list(value):
@@ -309,7 +316,7 @@ class _Reader:
         """What has no field: unknown keys in their order. A null of a chat key is the same as no key."""
         others: dict[str, JsonValue] = {}
         for key, value in item.items():
-            if value is None and key in _NULL_IS_ABSENT:
+            if value is None and key in NULL_IS_ABSENT:
                 if key != "content":
                     self._notes.note(QuirkKind.NULL_KEY, f"$.{key}")
             elif key not in known:

@@ -39,7 +39,15 @@ from hermes_messages.parts import (
     content_text,
 )
 
-__all__ = ["Quirk", "QuirkKind", "ReadResult", "messages_from_dicts", "read_messages", "to_dicts"]
+__all__ = [
+    "Quirk",
+    "QuirkKind",
+    "ReadResult",
+    "message_to_dict",
+    "messages_from_dicts",
+    "read_messages",
+    "to_dicts",
+]
 
 
 def to_dicts(messages: Iterable[Message], *, full: bool = False) -> list[JsonObject]:
@@ -52,10 +60,11 @@ def to_dicts(messages: Iterable[Message], *, full: bool = False) -> list[JsonObj
     `usage`, `finish_reason`, and `replay` with each block as its JSON text, byte for byte. Raises
     `MessageFormatError` when an `extra` or an opaque part is no JSON object.
     """
-    return [_to_dict(message, index, full=full) for index, message in enumerate(messages)]
+    return [message_to_dict(message, index, full=full) for index, message in enumerate(messages)]
 
 
-def _to_dict(message: Message, index: int, *, full: bool) -> JsonObject:
+def message_to_dict(message: Message, index: int, *, full: bool) -> JsonObject:
+    """One message as `to_dicts` writes it; `index` is for errors."""
     match message:
         case SystemMessage():
             known: JsonObject = {"role": "system", "content": _content(message.content, index, full=full)}

@@ -30,14 +30,14 @@ else:
     Extra = Raw
 
 
-class TextPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
+class TextPart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="text"):
     """A run of text."""
 
     text: str
     extra: Extra = None
 
 
-class ImagePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="image"):
+class ImagePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="image"):
     """An image by address: `https://...`, or `data:<media type>;base64,...` for the bytes themselves."""
 
     url: str
@@ -45,7 +45,7 @@ class ImagePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="
     extra: Extra = None
 
 
-class AudioPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="audio"):
+class AudioPart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="audio"):
     """Sound, base64 encoded, in `format` (`wav`, `mp3`, ...)."""
 
     data: str
@@ -53,7 +53,7 @@ class AudioPart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="
     extra: Extra = None
 
 
-class FilePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="file"):
+class FilePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="file"):
     """A file: by the host's id, or with its bytes as a `data:` address in `data`."""
 
     file_id: str | None = None
@@ -62,7 +62,7 @@ class FilePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="f
     extra: Extra = None
 
 
-class OpaquePart(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="opaque"):
+class OpaquePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="opaque"):
     """A part of a kind that this version does not know, kept as the JSON bytes that came."""
 
     raw: Raw
@@ -72,7 +72,7 @@ Part = TextPart | ImagePart | AudioPart | FilePart | OpaquePart
 Content = str | tuple[Part, ...]
 
 
-class Origin(Struct, frozen=True):
+class Origin(Struct, frozen=True, gc=False):
     """Where a response came from. Replay data is only sent back to the origin that made it."""
 
     provider: str
@@ -80,7 +80,7 @@ class Origin(Struct, frozen=True):
     model: str
 
 
-class Replay(Struct, frozen=True):
+class Replay(Struct, frozen=True, gc=False):
     """What a provider wants back with the next request: its own blocks, in its order, byte for byte.
 
     `wire` names the format of the blocks (`openai_chat`, `anthropic_messages`, ...). Interleaved thinking

@@ -7,7 +7,7 @@ from msgspec import Struct
 __all__ = ["Usage", "add_usage"]
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens and cost. None means unknown, which is not 0.
 
     `input_tokens` counts the whole prompt, what was read from and written to a prompt cache included;
