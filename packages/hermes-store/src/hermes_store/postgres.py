@@ -11,7 +11,8 @@ import asyncio
 import logging
 import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 import psycopg
@@ -20,11 +21,12 @@ from psycopg import AsyncConnection
 from hermes_messages import StoreBusyError, StoreError
 from hermes_store import postgres_search
 from hermes_store.backend import Operation, Row
-from hermes_store.errors import StoreClosedError, StoreConnectionError
+from hermes_store.errors import StoreClosedError, StoreConnectionError, StoreReadOnlyError
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import is_connection_lost, to_store_error
 from hermes_store.postgres_link import Link, PostgresOptions, warn_forgotten
 from hermes_store.postgres_transaction import IndexBrokenError, Transaction, undo
+from hermes_store.postgres_upkeep import find_damage, vacuum
 from hermes_store.waiting import retrieve, settle
 
 __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
@@ -79,6 +81,28 @@ class PostgresBackend:
         while await self._call(_Call(postgres_search.take_in, writes=True, uses_index=True)):
             pass
 
+    @property
+    def read_only(self) -> bool:
+        """Whether every write is refused."""
+        return self._options.read_only
+
+    async def vacuum(self) -> None:
+        """Let the server reuse the room of deleted rows. Raises `StoreError`."""
+        if self._options.read_only:
+            raise StoreReadOnlyError(f"{self._dsn.name} was opened with read_only=True; nothing was written")
+        await self._beside(partial(vacuum, schema=self._options.schema))
+
+    async def check_integrity(self) -> list[str]:
+        """What is wrong with the database, one line each. Changes nothing. Raises `StoreError`."""
+        return await self._beside(partial(find_damage, schema=self._options.schema, dsn=self._dsn))
+
+    async def backup(self, path: str) -> None:
+        """Raises `StoreError`: a server's database is copied by the server's own tools."""
+        raise StoreError(
+            f"{self._dsn.name}: nothing was copied to {path!r}. Use pg_dump --schema={self._options.schema}, "
+            "or export_all() for a file that any hermes-store can import"
+        )
+
     async def close(self) -> None:
         """Let what was begun end, then close the connections. Idempotent."""
         link, self._closed = self._link, True
@@ -104,6 +128,8 @@ class PostgresBackend:
         self._closed = False
 
     async def _call(self, call: _Call[T]) -> T:
+        if call.writes and self._options.read_only:
+            raise StoreReadOnlyError(f"{self._dsn.name} was opened with read_only=True; nothing was written")
         link = await self._opened()
         task = link.start(self._run(link, call), f"{'write' if call.writes else 'read'} {self._dsn.name}")
         try:
@@ -116,6 +142,17 @@ class PostgresBackend:
         if call.writes:
             self._index_soon(link)
         return result
+
+    async def _beside(self, work: Callable[[AsyncConnection[Row]], Awaitable[T]]) -> T:
+        """Do long work on a connection of its own, so that it takes none from others."""
+        link = await self._opened()
+        task = link.start(link.run_beside(work), f"upkeep {self._dsn.name}")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.cancel()
+            await settle(task, SETTLE_S)
+            raise
 
     async def _run(self, link: Link, call: _Call[T]) -> T:
         """Make attempts until one is not answered with busy, with growing, uneven pauses between them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from hermes_messages import ConfigurationError
 
@@ -55,6 +56,9 @@ class Dsn:
 
     def __repr__(self) -> str:
         return f"Dsn({self.name!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an address is not pickled: the copy would hold its password")
 
     def _quoted_secrets(self) -> tuple[str, ...]:
         """The password as it stands in the address, where percent codes differ from what it means."""

@@ -7,7 +7,7 @@ import logging
 import re
 import warnings
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import psycopg
@@ -48,6 +48,7 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
     `schema` is the schema that holds the tables. `pool_size` bounds the connections of one SessionDB.
     `busy_timeout_s` bounds the wait for a connection and for locks, in seconds. `flushed` insists that a
     commit is on the server's disk, where else the server's own setting of `synchronous_commit` holds.
+    `read_only` uses a schema that is there, of this version, and changes nothing.
     """
 
     schema: str = "hermes_store"
@@ -55,6 +56,7 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
     busy_timeout_s: float = 10.0
     flushed: bool = False
     search_index: bool = True
+    read_only: bool = False
 
     def check(self) -> None:
         """Raises `ConfigurationError`."""
@@ -103,7 +105,7 @@ class Link:
         """Check and prepare the schema, then open the pool. Raises `StoreError`."""
         connection = await self._connect()
         try:
-            await prepare(connection, self._dsn.name, self._options.schema)
+            await prepare(connection, self._dsn.name, self._options.schema, read_only=self._options.read_only)
         except psycopg.Error as error:
             raise to_store_error(error, self._dsn) from None
         finally:
@@ -138,6 +140,16 @@ class Link:
     async def give_back(self, connection: AsyncConnection[Row]) -> None:
         """Let others have the connection, which is idle or closed. Nothing here can be cancelled."""
         await self._pool.putconn(connection)
+
+    async def run_beside(self, work: Callable[[AsyncConnection[Row]], Awaitable[T]]) -> T:
+        """Do `work` on a connection made for it. Raises `StoreError`."""
+        connection = await self._connect()
+        try:
+            return await work(connection)
+        except psycopg.Error as error:
+            raise to_store_error(error, self._dsn) from error
+        finally:
+            await connection.close()
 
     async def close(self) -> None:
         """Wait for what was begun, bounded, then close all connections."""

@@ -33,7 +33,7 @@ WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 _SCHEMA_EXISTS = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s"
 
 
-async def prepare(connection: AsyncConnection[Row], name: str, schema: str) -> None:
+async def prepare(connection: AsyncConnection[Row], name: str, schema: str, *, read_only: bool) -> None:
     """Make the schema ready. Raises `StoreSchemaError`, `StoreError`, `psycopg.Error`."""
     if connection.info.server_version < SERVER_VERSION:
         raise StoreError(
@@ -45,6 +45,11 @@ async def prepare(connection: AsyncConnection[Row], name: str, schema: str) -> N
             f"{name}: the database has the encoding {encoding}, UTF8 is needed; nothing was done"
         )
     version = await _known_version(connection, name, schema)
+    if version < VERSION and read_only:
+        raise StoreSchemaError(
+            f"{name}, schema {schema!r}, has version {version}, older than {VERSION}, and may only be read; "
+            "open it once for writing to bring it up to date"
+        )
     if version < VERSION:
         await _migrate(connection, name, schema)
     await connection.commit()

@@ -1,0 +1,155 @@
+"""A PostgreSQL server of the tests' own: in a temporary folder, on loopback, gone when they end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypedDict
+
+from hermes_store import SessionDB
+
+PACKAGE = "postgresql-15"
+
+MakeStore = Callable[..., SessionDB]
+
+
+class RunAs(TypedDict, total=False):
+    """Whose process it is."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def find_binaries() -> Path | None:
+    """The folder with `initdb` and `postgres`: the newest that Debian installed, or what PATH finds."""
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name), reverse=True
+    )
+    on_path = shutil.which("initdb")
+    folders += [Path(on_path).resolve().parent] if on_path else []
+    for folder in folders:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    return None
+
+
+class Server:
+    """The server process, which this process owns."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self.binaries = binaries
+        self.data = folder / "data"
+        self.log = folder / "log"
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._run_as = unprivileged_user()
+        if self._run_as:
+            os.chown(folder, self._run_as["user"], self._run_as["group"])
+        password = folder / "password"
+        password.write_text("s3cret w/rd")
+        password.chmod(0o644)
+        self._run(
+            *("initdb", "-D", str(self.data), "-U", "hermes", "--auth=scram-sha-256", f"--pwfile={password}"),
+            *("-E", "UTF8", "--locale=C.UTF-8", "--no-sync"),
+        )
+
+    def dsn(self, database: str = "postgres", **options: str) -> str:
+        """The address of a database on it. The password needs percent codes."""
+        rest = "&".join(f"{name}={value}" for name, value in options.items())
+        return (
+            f"postgresql://hermes:s3cret%20w%2Frd@127.0.0.1:{self.port}/{database}{'?' if rest else ''}{rest}"
+        )
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "shared_buffers": "32MB",
+            "max_connections": "60",
+            "log_min_messages": "warning",
+        }
+        arguments = [argument for item in settings.items() for argument in ("-c", "=".join(item))]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self.binaries / "postgres"), "-D", str(self.data), *arguments],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=environment(),
+                cwd="/",
+                start_new_session=True,  # a Ctrl-C of the tests is not its business; `stop` is
+                **self._run_as,
+            )
+        for _ in range(600):
+            done = subprocess.run(
+                [self.binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"],
+                check=False,
+                env=environment(),
+            )
+            if done.returncode == 0:
+                return
+            try:
+                self._process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise RuntimeError(f"the server did not start: {self.log.read_text()}")
+        raise RuntimeError(f"the server does not answer: {self.log.read_text()}")
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """End it at once (SIGQUIT), or after cutting off its clients (SIGINT)."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self.binaries / program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+            cwd="/",
+            **self._run_as,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {done.stderr}")
+
+
+def unprivileged_user() -> RunAs:
+    """Who runs the server: it refuses root. Empty means whoever we are."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    raise RuntimeError("no unprivileged user to run the PostgreSQL server as")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment() -> dict[str, str]:
+    """Without settings of the caller's that the programs would obey."""
+    return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C.UTF-8"}

@@ -1,0 +1,101 @@
+"""What the tests beside this folder ask of SQLite, asked of PostgreSQL.
+
+Every test there that looks at its sessions through `SessionDB` only runs here too, each file that it names
+being a schema of its own. A test that looks into the file or into SQLite's back end is left out; which ones
+is read from the names that its code uses.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from hermes_store import SessionDB
+from postgres.server import Server
+
+MODULES = ("test_sessions", "test_messages", "test_leases", "test_search", "test_lineage", "test_suspension")
+ONLY_SQLITE = {
+    "sqlite3",
+    "SqliteBackend",
+    "SqliteOptions",
+    "UnitQueue",
+    "WRITES_BEFORE_INDEXING",
+    "to_index_text",
+    "subprocess",
+    "threading",
+    "journal",
+}
+
+
+def load(name: str) -> ModuleType:
+    path = Path(__file__).parents[1] / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"both_back_ends_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_in(constant)
+
+
+def names_used(module: ModuleType, function: Callable[..., object], seen: set[str]) -> set[str]:
+    """All names that the function uses, itself or through helpers of its module."""
+    inner = inspect.unwrap(function)
+    hypothesis = vars(inner).get("hypothesis")
+    code = (hypothesis.inner_test if hypothesis is not None else inner).__code__
+    for name in set(names_in(code)) - seen:
+        seen.add(name)
+        helper = vars(module).get(name)
+        if isinstance(helper, FunctionType) and helper.__module__ == module.__name__:
+            names_used(module, helper, seen)
+        elif isinstance(helper, type) and helper.__module__ == module.__name__:
+            for method in vars(helper).values():
+                if isinstance(method, FunctionType):
+                    names_used(module, method, seen)
+    return seen
+
+
+def portable_tests() -> Iterator[ParameterSet]:
+    for name in MODULES:
+        if not (Path(__file__).parents[1] / f"{name}.py").exists():
+            continue
+        module = load(name)
+        for test_name, function in vars(module).items():
+            if not test_name.startswith("test_") or not callable(function):
+                continue
+            used = names_used(module, function, set())
+            if "SessionDB" in used and not used & ONLY_SQLITE:
+                yield pytest.param(module, function, id=f"{name}-{test_name[5:]}")
+
+
+@pytest.mark.parametrize(("module", "function"), list(portable_tests()))
+def test_asked_of_postgres(
+    module: ModuleType,
+    function: Callable[..., None],
+    server: Server,
+    schema: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def store(path: Path, **options: object) -> SessionDB:
+        digest = sha256(str(path).encode()).hexdigest()[:16]
+        return SessionDB(server.dsn(), schema=f"{schema}_{digest}", **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "SessionDB", store)
+    wanted = inspect.signature(function).parameters
+    function(**{name: request.getfixturevalue(name) for name in wanted})
