@@ -16,16 +16,34 @@ asyncio.run(main())
 
 from hermes_store.errors import (
     StoreClosedError,
+    StoreConnectionError,
     StoreCorruptError,
     StoreFullError,
     StoreReadOnlyError,
 )
+from hermes_store.files import set_aside
+from hermes_store.records import (
+    CallRecord,
+    Conversations,
+    ImportReport,
+    ModelUsage,
+    RetentionReport,
+    SuspendedRound,
+)
 from hermes_store.session_db import SessionDB
 
 __all__ = [
+    "CallRecord",
+    "Conversations",
+    "ImportReport",
+    "ModelUsage",
+    "RetentionReport",
     "SessionDB",
     "StoreClosedError",
+    "StoreConnectionError",
     "StoreCorruptError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "SuspendedRound",
+    "set_aside",
 ]

@@ -86,12 +86,33 @@ class Backend(Protocol):
         """
         ...
 
+    @property
+    def read_only(self) -> bool:
+        """Whether every write is refused."""
+        ...
+
     async def rebuild_search_index(self) -> None:
         """Build the search index anew from the messages."""
         ...
 
+    async def vacuum(self) -> None:
+        """Give room back that deleted rows took."""
+        ...
+
+    async def check_integrity(self) -> list[str]:
+        """What is wrong with the database, one line each. Changes nothing."""
+        ...
+
+    async def backup(self, path: str) -> None:
+        """Copy the database to a new file. Raises `StoreError` where the database has tools of its own."""
+        ...
+
     async def close(self) -> None:
         """Let go of the database. Idempotent."""
+        ...
+
+    def reopen(self) -> None:
+        """Allow calls again after `close`."""
         ...
 
 

@@ -73,6 +73,12 @@ class ThreadConnection(aiosqlite.Connection):
         holder = self._holder
         self._tx.put_nowait((None, lambda: function(holder.raw)))
 
+    def interrupt_now(self) -> None:
+        """Have the statement that runs on the thread fail. For a connection that does one thing only."""
+        raw = self._holder.raw
+        if raw is not None:
+            raw.interrupt()
+
     def retire(self) -> asyncio.Future[None]:
         """Close after all that was posted before, and end the thread. The future tells when."""
         loop = asyncio.get_running_loop()

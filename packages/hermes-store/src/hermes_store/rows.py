@@ -34,6 +34,7 @@ from hermes_store.escaping import escape, unescape
 __all__ = [
     "MessageColumns",
     "decode_metadata",
+    "encode_json",
     "encode_metadata",
     "message_from_columns",
     "message_to_columns",
@@ -126,10 +127,15 @@ def session_from_row(row: Row) -> SessionRecord:
 
 def encode_metadata(metadata: Mapping[str, JsonValue]) -> str:
     """Metadata as ASCII JSON, which holds any text. Raises `ConfigurationError` for what is no JSON."""
+    return encode_json(dict(metadata), "session metadata")
+
+
+def encode_json(value: JsonValue, what: str) -> str:
+    """`value` as ASCII JSON. Raises `ConfigurationError`, which calls it `what`, for what is no JSON."""
     try:
-        return json.dumps(dict(metadata), allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"session metadata must be JSON: {error}; nothing was stored") from None
+        raise ConfigurationError(f"{what} must be JSON: {error}; nothing was stored") from None
 
 
 def decode_metadata(text: str) -> JsonObject:

@@ -7,18 +7,21 @@ import logging
 import random
 import sqlite3
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from hermes_messages import StoreBusyError, StoreError
 from hermes_store.backend import Operation
 from hermes_store.connection import ThreadConnection
-from hermes_store.errors import StoreClosedError
+from hermes_store.errors import StoreClosedError, StoreReadOnlyError
+from hermes_store.files import publish, refuse_existing, remove
 from hermes_store.operations.search import rebuild_index
 from hermes_store.sqlite_errors import to_store_error
 from hermes_store.sqlite_open import SqliteOptions, connect, prepare
+from hermes_store.sqlite_upkeep import copy_into, find_damage, run_and_settle, vacuum
 from hermes_store.units import Unit, UnitQueue
-from hermes_store.waiting import retrieve, settle
+from hermes_store.waiting import finish, retrieve, settle
 
 __all__ = ["SqliteBackend"]
 
@@ -40,7 +43,7 @@ class _Link:
         self.opening: asyncio.Task[None] | None = None
 
         def connector() -> sqlite3.Connection:
-            raw = connect(path)
+            raw = connect(path, read_only=options.read_only)
             try:
                 opened = prepare(raw, path, options)
             except BaseException:
@@ -92,6 +95,8 @@ class SqliteBackend:
 
     async def write(self, operation: Callable[[], Operation[T]]) -> T:
         """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
+        if self._options.read_only:
+            raise StoreReadOnlyError(f"{self._path} was opened with read_only=True; nothing was written")
         try:
             return await self._run(operation, writes=True)
         except StoreBusyError:
@@ -100,6 +105,27 @@ class SqliteBackend:
     async def rebuild_search_index(self) -> None:
         """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""
         await self.write(rebuild_index)
+
+    async def vacuum(self) -> None:
+        """Give room back to the file system. Raises `StoreError`; another program's write is waited for."""
+        if self._options.read_only:
+            raise StoreReadOnlyError(f"{self._path} was opened with read_only=True; nothing was written")
+        await self._while_busy(self._vacuum)
+
+    async def check_integrity(self) -> list[str]:
+        """What is wrong with the database, one line each. Changes nothing. Raises `StoreError`."""
+        return await self._beside(find_damage)
+
+    async def backup(self, path: str) -> None:
+        """Copy the database to the new file `path`. Raises `ConfigurationError`, `StoreError`."""
+        await refuse_existing(path)
+        part = f"{path}.{uuid.uuid4().hex}.partial"
+        try:
+            await self._beside(lambda connection: copy_into(connection, part))
+            await publish(part, path)
+        except BaseException:
+            await finish(remove(part))
+            raise
 
     async def close(self) -> None:
         """Let what was begun end, then close the connection and its thread. Idempotent."""
@@ -115,6 +141,11 @@ class SqliteBackend:
         finally:  # also when cancelled: nothing else knows the link any more
             await self._wait(link.retire())
 
+    @property
+    def read_only(self) -> bool:
+        """Whether every write is refused."""
+        return self._options.read_only
+
     def reopen(self) -> None:
         """Allow calls again after `close`."""
         self._closed = False
@@ -127,6 +158,43 @@ class SqliteBackend:
         if link.queue.submit(unit):
             link.connection.post(link.queue.drain)
         return await self._outcome(link, unit)
+
+    async def _vacuum(self) -> None:
+        link = await self._opened()
+        outcome: asyncio.Future[None] = link.loop.create_future()
+        link.connection.post(lambda raw: run_and_settle(raw, vacuum, outcome))
+        await self._wait_translated(outcome)
+
+    async def _beside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do long work that only reads on a connection of its own, so that nobody waits for it. A cancelled
+        caller interrupts it."""
+        await self._opened()
+        connection = ThreadConnection(self._connector, f"{self._path} beside")
+        try:
+            await self._wait_translated(connection.open())
+            outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            connection.post(lambda raw: run_and_settle(raw, work, outcome))
+            try:
+                return await asyncio.shield(outcome)
+            except asyncio.CancelledError:
+                connection.interrupt_now()
+                await settle(outcome, SETTLE_S)
+                raise
+            except sqlite3.Error as error:
+                raise to_store_error(error, self._path) from error
+        finally:
+            await settle(connection.retire(), SETTLE_S)
+
+    def _connector(self) -> sqlite3.Connection:
+        raw = connect(self._path, read_only=True)
+        raw.create_function("hermes_index_text", 1, lambda text: text, deterministic=True)
+        return raw
+
+    async def _wait_translated(self, outcome: asyncio.Future[T]) -> T:
+        try:
+            return await self._wait(outcome)
+        except sqlite3.Error as error:
+            raise to_store_error(error, self._path) from error
 
     async def _outcome(self, link: _Link, unit: Unit[T]) -> T:
         """What came of the unit. A cancelled caller's unit is simply not done before it began; once begun it
@@ -171,10 +239,7 @@ class SqliteBackend:
         link.opening = None
 
     async def _connect(self, link: _Link) -> None:
-        try:
-            await self._wait(link.connection.open())
-        except sqlite3.Error as error:
-            raise to_store_error(error, self._path) from error
+        await self._wait_translated(link.connection.open())
 
     async def _wait(self, outcome: asyncio.Future[T]) -> T:
         """The outcome of something that has begun; also a cancelled caller waits for it, bounded."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from typing import Literal
+from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -40,11 +41,13 @@ class SqliteOptions(Struct, frozen=True, kw_only=True):
     `synchronous`: `NORMAL` survives the death of the process, `FULL` also that of the machine.
     `journal`: `auto` asks for a write-ahead log and accepts what SQLite can do; `wal` insists; `delete` does
     without, for network file systems. `search_index` False leaves the index alone; searches scan.
+    `read_only` opens a database that is there, of this version, and changes nothing.
     """
 
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     journal: Literal["auto", "wal", "delete"] = "auto"
     search_index: bool = True
+    read_only: bool = False
 
 
 class OpenedDatabase(Struct, frozen=True):
@@ -54,16 +57,20 @@ class OpenedDatabase(Struct, frozen=True):
     index_state: str
 
 
-def connect(path: str) -> sqlite3.Connection:
+def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection without any implicit transaction. `path` may be a `file:` address."""
     if sqlite3.sqlite_version_info < (3, 37):
         raise StoreError(f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}")
+    is_address = path.startswith("file:")
+    if read_only:
+        address = path if is_address else f"file:{quote(path)}"
+        path, is_address = f"{address}{'&' if '?' in address else '?'}mode=ro", True
     return sqlite3.connect(
         path,
         timeout=BUSY_WAIT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,  # an abandoned connection may be collected on another thread
-        uri=path.startswith("file:"),
+        uri=is_address,
     )
 
 
@@ -71,13 +78,29 @@ def prepare(connection: sqlite3.Connection, path: str, options: SqliteOptions) -
     """Make `connection` ready. Raises `StoreSchemaError` with nothing touched, `sqlite3.Error`."""
     connection.create_function("hermes_index_text", 1, _index_text, deterministic=True)
     version = _known_version(connection, path)
+    if options.read_only:
+        return _as_it_is(connection, path, version)
     journal_mode = _set_journal_mode(connection, path, options)
     connection.execute(f"PRAGMA synchronous = {options.synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
     if version < VERSION:
         _migrate(connection, path)
+    return OpenedDatabase(journal_mode, _index_state(connection))
+
+
+def _as_it_is(connection: sqlite3.Connection, path: str, version: int) -> OpenedDatabase:
+    if version < VERSION:
+        raise StoreSchemaError(
+            f"{path} has schema version {version}, older than {VERSION}, and may only be read; "
+            "open it once for writing to bring it up to date"
+        )
+    [(journal_mode,)] = connection.execute("PRAGMA journal_mode")
+    return OpenedDatabase(str(journal_mode), _index_state(connection))
+
+
+def _index_state(connection: sqlite3.Connection) -> str:
     rows = connection.execute(_INDEX_STATE).fetchall()
-    return OpenedDatabase(journal_mode, rows[0][0] if rows else "none")
+    return str(rows[0][0]) if rows else "none"
 
 
 def _known_version(connection: sqlite3.Connection, path: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 import anyio
 
-__all__ = ["retrieve", "settle"]
+__all__ = ["finish", "retrieve", "settle"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -35,6 +36,16 @@ async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
                 continue  # the first cancellation is on its way already: the caller raises it
     retrieve(outcome)
     return True
+
+
+async def finish(work: Coroutine[Any, Any, object], limit_s: float = 5.0) -> None:
+    """Run clean-up to its end, at most `limit_s` seconds, while an exception is on its way. A failure of it
+    is logged: the exception matters more."""
+    task = asyncio.ensure_future(work)
+    if not await settle(task, limit_s):
+        task.cancel()
+    elif not task.cancelled() and task.exception() is not None:
+        _log.warning("clean-up failed: %s", task.exception())
 
 
 def retrieve(outcome: asyncio.Future[T]) -> None:

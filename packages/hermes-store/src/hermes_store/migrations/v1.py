@@ -2,9 +2,9 @@
 
 - `messages.seq` orders a session's messages and is never used twice, also after a deletion: a tool result
   that comes late must not find another round in its place. So where the highest goes, a row without a session
-  takes the next; AUTOINCREMENT would cost every append another page. A message that answers a tool call has `round`,
-  the seq of the message that made the call, and `position`, the place of the call in it. Such a row is made
-  before the tool runs; while its `body` is NULL it is an open place.
+  takes the next; AUTOINCREMENT would cost every append another page. A message that answers a tool call has
+  `round`, the seq of the message that made the call, and `position`, the place of the call in it. Such a row
+  is made before the tool runs; while its `body` is NULL it is an open place.
 - A message with `archived_at` belongs to the history, no longer to the conversation: a compression or a
   replacement put others in its place. `copy_of` marks a message that such a step carried over: the seq of the
   original. Originals and copies together are the display history, without the copies.
@@ -88,6 +88,7 @@ STATEMENTS = (
     "CREATE TABLE unindexed (seq INTEGER PRIMARY KEY REFERENCES messages (seq) ON DELETE CASCADE)",
     "CREATE INDEX live_messages ON messages (session) WHERE body IS NOT NULL AND archived_at IS NULL",
     "CREATE INDEX messages_by_round ON messages (round) WHERE round IS NOT NULL",
+    "CREATE INDEX messages_by_original ON messages (copy_of) WHERE copy_of IS NOT NULL",
     "CREATE INDEX open_places ON messages (session) WHERE body IS NULL",
     """
     CREATE TABLE suspended_rounds (
@@ -168,8 +169,8 @@ COLUMNS: dict[str, str] = {
     "unindexed": "seq",
     "suspended_rounds": "round, session, pending, created_at",
     "session_state": "session, name, value, updated_at",
-    "calls": "number, session, uid, model, provider, api_calls, input_tokens, output_tokens, cache_read_tokens, "
-    "cache_write_tokens, reasoning_tokens, cost_usd, created_at",
+    "calls": "number, session, uid, model, provider, api_calls, input_tokens, output_tokens, "
+    "cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_usd, created_at",
     "lease_tickets": "number, lineage, holder, expires_at",
     "leases": "lineage, holder, number, expires_at",
 }

@@ -1,4 +1,8 @@
-"""Turn leases: one holder for a lineage of sessions, with a number that grows from holder to holder."""
+"""Turn leases: one holder for a lineage of sessions, with a number that grows from holder to holder.
+
+Who waits has a ticket with a number. The lease goes to the lowest ticket that is alive, in whatever process
+its holder runs; a holder that is gone shows its ticket no longer and loses its place.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,55 @@ from hermes_messages.protocols import LeaseToken
 from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
 
-__all__ = ["refresh", "release", "try_acquire"]
+__all__ = ["refresh", "release", "request", "try_acquire", "withdraw"]
 
 _LINEAGE = "SELECT coalesce(lineage, id) FROM sessions WHERE id = ?"
-_NEXT_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = 'lease' RETURNING value"
+_NEXT_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value"
 _TAKE = """
 INSERT INTO leases (lineage, holder, number, expires_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (lineage) DO UPDATE
 SET holder = excluded.holder, number = excluded.number, expires_at = excluded.expires_at
 """
+_FIRST_TICKET = (
+    "SELECT number FROM lease_tickets WHERE lineage = ? AND expires_at > ? ORDER BY number LIMIT 1"
+)
+_RENEW_TICKET = "UPDATE lease_tickets SET expires_at = ? WHERE number = ? AND lineage = ? RETURNING number"
+_INSERT_TICKET = "INSERT INTO lease_tickets (number, lineage, holder, expires_at) VALUES (?, ?, ?, ?)"
 
 
 def try_acquire(session_id: str, holder: str, ttl_s: float) -> Operation[LeaseToken | None]:
-    """The lease with a new number, or None while another holder has it."""
+    """The lease with a new number, or None while another holder has it or waits for it."""
     lineage = yield from _lineage(session_id)
-    rows = yield Statement("SELECT holder, expires_at FROM leases WHERE lineage = ?", (lineage,))
     now = yield from current_time()
-    if rows and rows[0][0] != escape(holder) and rows[0][1] > now:
+    if not (yield from _is_free(lineage, holder, now)) or (yield Statement(_FIRST_TICKET, (lineage, now))):
         return None
-    [(number,)] = yield Statement(_NEXT_NUMBER)
-    yield Statement(_TAKE, (lineage, escape(holder), number, now + ttl_s))
-    return LeaseToken(session_id, holder, number, now + ttl_s)
+    return (yield from _take(session_id, lineage, holder, now + ttl_s))
+
+
+def request(
+    session_id: str, holder: str, ttl_s: float, ticket: int | None, ticket_ttl_s: float
+) -> Operation[LeaseToken | int]:
+    """The lease, when it is free and nobody came before; else the number of a ticket in the queue, `ticket`
+    again while it lives. A ticket that is not shown again for `ticket_ttl_s` seconds is void."""
+    lineage = yield from _lineage(session_id)
+    now = yield from current_time()
+    yield Statement("DELETE FROM lease_tickets WHERE lineage = ? AND expires_at <= ?", (lineage, now))
+    first = yield Statement(_FIRST_TICKET, (lineage, now))
+    if (yield from _is_free(lineage, holder, now)) and (not first or first[0][0] == ticket):
+        if ticket is not None:
+            yield from withdraw(ticket)
+        return (yield from _take(session_id, lineage, holder, now + ttl_s))
+    renewed = yield Statement(_RENEW_TICKET, (now + ticket_ttl_s, -1 if ticket is None else ticket, lineage))
+    if renewed:
+        return int(renewed[0][0])
+    [(number,)] = yield Statement(_NEXT_NUMBER, ("ticket",))
+    yield Statement(_INSERT_TICKET, (number, lineage, escape(holder), now + ticket_ttl_s))
+    return int(number)
+
+
+def withdraw(ticket: int) -> Operation[None]:
+    """Wait no longer."""
+    yield Statement("DELETE FROM lease_tickets WHERE number = ?", (ticket,))
 
 
 def refresh(lease: LeaseToken, ttl_s: float) -> Operation[LeaseToken]:
@@ -49,6 +81,17 @@ def release(lease: LeaseToken) -> Operation[None]:
     """Give the lease back, if it is still this one."""
     lineage = yield from _lineage(lease.session_id)
     yield Statement("DELETE FROM leases WHERE lineage = ? AND number = ?", (lineage, lease.number))
+
+
+def _is_free(lineage: str, holder: str, now: float) -> Operation[bool]:
+    rows = yield Statement("SELECT holder, expires_at FROM leases WHERE lineage = ?", (lineage,))
+    return not rows or rows[0][0] == escape(holder) or rows[0][1] <= now
+
+
+def _take(session_id: str, lineage: str, holder: str, expires_at: float) -> Operation[LeaseToken]:
+    [(number,)] = yield Statement(_NEXT_NUMBER, ("lease",))
+    yield Statement(_TAKE, (lineage, escape(holder), number, expires_at))
+    return LeaseToken(session_id, holder, number, expires_at)
 
 
 def _lineage(session_id: str) -> Operation[str]:

@@ -10,7 +10,7 @@ from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage
 from hermes_messages.protocols import LeaseToken, ToolRound
 from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
-from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
+from hermes_store.operations.access import WritableSession, open_for_writing
 from hermes_store.rows import (
     MessageColumns,
     message_from_columns,

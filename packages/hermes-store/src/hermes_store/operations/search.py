@@ -1,5 +1,7 @@
 """Searching the text of messages: through the index where it can answer, else by a scan."""
 
+# ruff: noqa: S608 - the statements are put together from constants of this package
+
 from __future__ import annotations
 
 from typing import assert_never
@@ -7,9 +9,11 @@ from typing import assert_never
 from msgspec import Struct
 
 from hermes_messages.protocols import MessageHit
-from hermes_store.backend import INDEX_READY, Operation, Row, SqlValue, Statement
-from hermes_store.escaping import escape, unescape
+from hermes_store import postgres_search
+from hermes_store.backend import INDEX_READY, Operation, Row, SqlValue, Statement, current_dialect
+from hermes_store.escaping import unescape
 from hermes_store.migrations import INDEX_STATEMENTS, MARK_INDEX_READY
+from hermes_store.rows import optional_escape
 from hermes_store.search_query import Blank, Indexed, Plan, Scan, contains_all, snippet
 
 __all__ = ["SearchFilter", "has_unindexed", "rebuild_index", "search", "take_in", "take_out"]
@@ -64,6 +68,9 @@ class SearchFilter(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     role: str | None = None
     source: str | None = None
+    model: str | None = None
+    after: float | None = None
+    before: float | None = None
     limit: int = 20
 
 
@@ -79,8 +86,11 @@ def search(plan: Plan, where: SearchFilter) -> Operation[list[MessageHit]]:
             return _hits((yield _scan(words, where)), words)
         case Indexed(match=match, words=words):
             conditions, values = _conditions(where)
-            sql = f"{_INDEXED}{conditions} ORDER BY message_index.rank LIMIT ?"
-            rows = yield Statement(sql, (match, *values, where.limit), index=True)
+            if (yield from current_dialect()) == "postgres":
+                rows = yield from postgres_search.find(words, conditions, values, where.limit)
+            else:
+                sql = f"{_INDEXED}{conditions} ORDER BY message_index.rank LIMIT ?"
+                rows = yield Statement(sql, (match, *values, where.limit), index=True)
             return _hits(rows or (yield _scan(words, where)), words)
         case unreachable:
             assert_never(unreachable)
@@ -88,12 +98,16 @@ def search(plan: Plan, where: SearchFilter) -> Operation[list[MessageHit]]:
 
 def has_unindexed() -> Operation[bool]:
     """Whether there are messages that the index could take in."""
+    if (yield from current_dialect()) == "postgres":
+        return (yield from postgres_search.has_unindexed())
     rows = yield Statement(_HAS_UNINDEXED, index=True)
     return bool(rows)
 
 
 def take_in() -> Operation[bool]:
     """Put messages that wait for it into the index, oldest first. Whether more of them may wait."""
+    if (yield from current_dialect()) == "postgres":
+        return (yield from postgres_search.take_in())
     late = yield Statement("SELECT seq FROM unindexed ORDER BY seq LIMIT ?", (TAKEN_AT_ONCE,), index=True)
     if late:
         # Before the counter moves: those above it that came late are in the range that is taken in next.
@@ -138,9 +152,16 @@ def _scan(words: tuple[str, ...], where: SearchFilter) -> Statement:
 
 
 def _conditions(where: SearchFilter) -> tuple[str, list[SqlValue]]:
-    columns = {"s.id": where.session_id, "m.role": where.role, "s.source": where.source}
-    given = {column: escape(value) for column, value in columns.items() if value is not None}
-    return "".join(f" AND {column} = ?" for column in given), list(given.values())
+    tests: dict[str, SqlValue] = {
+        "s.id = ?": optional_escape(where.session_id),
+        "m.role = ?": where.role,
+        "s.source = ?": optional_escape(where.source),
+        "s.model = ?": optional_escape(where.model),
+        "m.created_at >= ?": where.after,
+        "m.created_at < ?": where.before,
+    }
+    given = {test: value for test, value in tests.items() if value is not None}
+    return "".join(f" AND {test}" for test in given), list(given.values())
 
 
 def _hits(rows: list[Row], words: tuple[str, ...]) -> list[MessageHit]:

@@ -1,10 +1,12 @@
 """Sessions: making, finding, listing, describing, ending and deleting them."""
 
+# ruff: noqa: S608 - the statements are put together from constants of this package
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes_messages import JsonValue, Usage
+from hermes_messages import JsonValue
 from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
 from hermes_store.backend import Operation, SqlValue, Statement, current_time, on_session
 from hermes_store.escaping import escape
@@ -20,7 +22,8 @@ from hermes_store.rows import (
 from hermes_store.search_query import contains_all
 
 __all__ = [
-    "add_usage",
+    "LAST_CHANGE",
+    "delete_rows",
     "delete_session",
     "end_session",
     "ensure_session",
@@ -28,6 +31,7 @@ __all__ = [
     "list_sessions",
     "reopen_session",
     "set_title",
+    "store_prompt",
     "update_meta",
 ]
 
@@ -48,16 +52,16 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 """
 _INSERT_PROMPT = "INSERT INTO system_prompts (hash, text) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING"
-_ADD_USAGE = """
-UPDATE sessions SET updated_at = ?, api_calls = api_calls + ?,
-    input_tokens = coalesce(input_tokens + ?, input_tokens, ?),
-    output_tokens = coalesce(output_tokens + ?, output_tokens, ?),
-    cache_read_tokens = coalesce(cache_read_tokens + ?, cache_read_tokens, ?),
-    cache_write_tokens = coalesce(cache_write_tokens + ?, cache_write_tokens, ?),
-    reasoning_tokens = coalesce(reasoning_tokens + ?, reasoning_tokens, ?),
-    cost_usd = coalesce(cost_usd + ?, cost_usd, ?)
-WHERE key = ?
+
+
+_FIRST_COPIES = """
+SELECT min(c.seq) FROM messages AS o JOIN messages AS c ON c.copy_of = o.seq AND c.session <> o.session
+WHERE o.session = ? GROUP BY c.copy_of
 """
+_KEEP_TEXT_OF_COPIES = f"INSERT OR IGNORE INTO unindexed (seq) {_FIRST_COPIES}"
+_COPIES_BECOME_ORIGINALS = (
+    f"UPDATE messages SET copy_of = NULL WHERE session <> ? AND seq IN ({_FIRST_COPIES})"
+)
 
 
 def get_session(session_id: str) -> Operation[SessionRecord | None]:
@@ -72,7 +76,7 @@ def ensure_session(session_id: str, info: SessionInfo, metadata: str) -> Operati
     known = yield from get_session(session_id)
     if known is not None:
         return known
-    stored_prompt = yield from _store_prompt(info.system_prompt)
+    stored_prompt = yield from store_prompt(info.system_prompt)
     now = yield from current_time()
     yield Statement(
         _INSERT_SESSION,
@@ -102,7 +106,7 @@ def update_meta(
     key = yield from find_session_key(session_id)
     now = yield from current_time()
     if system_prompt is not None:
-        stored_prompt = yield from _store_prompt(system_prompt)
+        stored_prompt = yield from store_prompt(system_prompt)
         yield Statement(
             "UPDATE sessions SET prompt_hash = ?, updated_at = ? WHERE key = ?", (stored_prompt, now, key)
         )
@@ -110,23 +114,6 @@ def update_meta(
         [(stored,)] = yield Statement("SELECT metadata FROM sessions WHERE key = ?", (key,))
         merged = encode_metadata({**decode_metadata(stored), **metadata})
         yield Statement("UPDATE sessions SET metadata = ?, updated_at = ? WHERE key = ?", (merged, now, key))
-
-
-def add_usage(session_id: str, usage: Usage | None, api_calls: int) -> Operation[None]:
-    """Add to the totals; a figure that is unknown on one side is taken from the other."""
-    key = yield from find_session_key(session_id)
-    now = yield from current_time()
-    added = usage or Usage()
-    figures = (
-        added.input_tokens,
-        added.output_tokens,
-        added.cache_read_tokens,
-        added.cache_write_tokens,
-        added.reasoning_tokens,
-        added.cost_usd,
-    )
-    twice = tuple(figure for figure in figures for _ in range(2))
-    yield Statement(_ADD_USAGE, (now, api_calls, *twice, key))
 
 
 def end_session(session_id: str, reason: str) -> Operation[None]:
@@ -155,10 +142,10 @@ def set_title(session_id: str, title: str | None) -> Operation[None]:
 
 
 def list_sessions(
-    source: str | None, words: tuple[str, ...], limit: int, offset: int
+    source: str | None, words: tuple[str, ...], limit: int, offset: int, archived: bool
 ) -> Operation[list[SessionRecord]]:
-    """Sessions, last changed first, whose title or id contains all `words`."""
-    conditions: list[str] = []
+    """Sessions, last changed first, whose title or id contains all `words`; with `archived` those too."""
+    conditions: list[str] = [] if archived else ["s.archived_at IS NULL"]
     values: list[SqlValue] = []
     if source is not None:
         conditions.append("s.source = ?")
@@ -179,20 +166,28 @@ def delete_session(session_id: str, token: LeaseToken | None) -> Operation[bool]
     if (yield from get_session(session_id)) is None:
         return False
     session = yield from open_for_writing(session_id, token)
-    yield from take_out(session.key)
-    yield Statement("DELETE FROM messages WHERE session = ?", (session.key,))
+    yield from delete_rows(session.key, session_id)
+    return True
+
+
+def delete_rows(key: int, session_id: str) -> Operation[None]:
+    """Delete all rows of a session. What other sessions carried over from it becomes theirs."""
+    yield from take_out(key)
+    yield Statement(_KEEP_TEXT_OF_COPIES, (key,), only="sqlite")
+    yield Statement(_COPIES_BECOME_ORIGINALS, (key, key))
+    yield Statement("DELETE FROM messages WHERE session = ?", (key,))
     yield Statement("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", (escape(session_id),))
-    rows = yield Statement("DELETE FROM sessions WHERE key = ? RETURNING prompt_hash", (session.key,))
+    rows = yield Statement("DELETE FROM sessions WHERE key = ? RETURNING prompt_hash", (key,))
     [(orphan,)] = rows
     yield Statement(
         "DELETE FROM system_prompts WHERE hash = ? "
         "AND NOT EXISTS (SELECT 1 FROM sessions WHERE prompt_hash = ?)",
         (orphan, orphan),
     )
-    return True
 
 
-def _store_prompt(prompt: str | None) -> Operation[str | None]:
+def store_prompt(prompt: str | None) -> Operation[str | None]:
+    """Store a system prompt once; the name under which sessions refer to it."""
     if prompt is None:
         return None
     hash_ = prompt_hash(prompt)

@@ -1,0 +1,115 @@
+"""Export and import."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import msgspec
+
+from hermes_messages import JsonObject, JsonValue, SessionNotFoundError
+from hermes_messages.openai_shape import to_dicts
+from hermes_store.files import new_file, read_lines
+from hermes_store.hermes_state_import import read_hermes_state
+from hermes_store.methods.base import StoreMethods
+from hermes_store.operations import reading, sessions, transfer
+from hermes_store.records import ImportReport
+from hermes_store.transfer_dicts import dump_from_dict
+from hermes_store.transfer_format import HEADER, Reader, SessionDump, dump_lines
+
+__all__ = ["TransferMethods"]
+
+_log = logging.getLogger(__name__)
+
+
+class TransferMethods(StoreMethods):
+    """Sessions out of the store and into it."""
+
+    async def export_session(self, session_id: str) -> JsonObject | None:
+        """The session and its messages as one JSON object, messages in OpenAI shape; None without one."""
+        record = await self._backend.read(partial(sessions.get_session, session_id))
+        if record is None:
+            return None
+        stored = await self._backend.read(partial(reading.get_messages, session_id, None, None))
+        exported: JsonObject = msgspec.to_builtins(record)
+        exported["messages"] = list(to_dicts([item.message for item in stored], full=True))
+        return exported
+
+    async def export_all(self, *, source: str | None = None) -> list[JsonObject]:
+        """`export_session` for all sessions, oldest first. For much data see `export_to_file`."""
+        ids = await self._backend.read(partial(transfer.session_ids, source))
+        exported = [await self.export_session(id_) for id_ in ids]
+        return [session for session in exported if session is not None]
+
+    async def export_to_file(self, path: str | os.PathLike[str], *, source: str | None = None) -> int:
+        """Write everything about the sessions to the JSON lines file `path`; how many sessions.
+
+        Lossless, for `import_sessions` here or on another back end. The file appears when it is whole and
+        replaces one of that name. A session is one snapshot; one that is deleted meanwhile is left out.
+        """
+        ids = await self._backend.read(partial(transfer.session_ids, source))
+        written = 0
+        async with new_file(os.fspath(path)) as file:
+            await file.write(HEADER)
+            for id_ in ids:
+                try:
+                    dump = await self._backend.read(partial(transfer.read_session, id_))
+                except SessionNotFoundError:
+                    continue
+                await file.write(dump_lines(dump))
+                written += 1
+        return written
+
+    async def import_sessions(
+        self, exported: str | os.PathLike[str] | Iterable[Mapping[str, JsonValue]]
+    ) -> ImportReport:
+        """Add sessions from a file of `export_to_file`, or from what `export_all` returned.
+
+        Each is one transaction. A session whose id is there already is left alone, so an import may be
+        repeated. Raises `StoreError` for a file that is no such export, with what came before it imported.
+        """
+        tally = _Tally()
+        if not isinstance(exported, str | os.PathLike):
+            for session in exported:
+                await self._import(dump_from_dict(session), tally)
+            return tally.report()
+        name = os.fspath(exported)
+        reader = Reader(name)
+        async for line in read_lines(name):
+            for dump in reader.feed(line):
+                await self._import(dump, tally)
+        reader.finish()
+        return tally.report()
+
+    async def import_hermes_state(self, path: str | os.PathLike[str]) -> ImportReport:
+        """Add the sessions of a `state.db` of Hermes Agent, which is only read.
+
+        What has no place here is kept in the session's metadata under `hermes`. Rows that are no messages
+        are counted in `unreadable_rows`. Raises `StoreError` for a file that is no such database.
+        """
+        tally = _Tally()
+        async for dump, unreadable in read_hermes_state(os.fspath(path)):
+            await self._import(dump, tally)
+            tally.unreadable += unreadable
+        return tally.report()
+
+    async def _import(self, dump: SessionDump, tally: _Tally) -> None:
+        seqs = await self._backend.write(partial(transfer.insert_session, dump, tally.seqs))
+        if seqs is None:
+            tally.skipped.append(dump.session.id)
+            return
+        tally.seqs.update(seqs)
+        tally.sessions += 1
+        tally.messages += sum(message.body is not None for message in dump.messages)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.sessions = self.messages = self.unreadable = 0
+        self.skipped: list[str] = []
+        self.seqs: dict[int, int] = {}
+
+    def report(self) -> ImportReport:
+        return ImportReport(self.sessions, self.messages, tuple(self.skipped), self.unreadable)
