@@ -22,28 +22,42 @@ def schedule(**limits: Any) -> Schedule:
     return Schedule(Limits(**limits), 0.0)
 
 
-def test_a_minutes_worth_goes_at_once_and_the_rest_at_an_even_pace() -> None:
+def test_a_minutes_worth_goes_at_once_and_the_next_when_the_first_is_a_minute_old() -> None:
     one = schedule(requests_per_minute=60)
-    for _ in range(60):
+    for number in range(60):
+        assert one.wait_s(1, number / 10) == 0
+        one.start(1, number / 10)
+    assert one.wait_s(1, 6.0) == pytest.approx(54.0)
+    assert one.wait_s(1, 60.0) == 0
+    one.start(1, 60.0)
+    assert one.wait_s(1, 60.0) == pytest.approx(0.1)
+
+
+def test_a_short_window_spreads_the_minute() -> None:
+    one = schedule(requests_per_minute=600, window_s=1)
+    for _ in range(10):
         assert one.wait_s(1, 0.0) == 0
         one.start(1, 0.0)
     assert one.wait_s(1, 0.0) == pytest.approx(1.0)
-    assert one.wait_s(1, 0.25) == pytest.approx(0.75)
-    assert one.wait_s(1, 1.0) == 0
+    slow = schedule(requests_per_minute=30, window_s=1)  # less than one in a window: one in two seconds
+    slow.start(1, 0.0)
+    assert slow.wait_s(1, 0.5) == pytest.approx(1.5)
 
 
 def test_tokens_count_beside_requests() -> None:
     one = schedule(requests_per_minute=1000, tokens_per_minute=6000)
-    one.start(5000, 0.0)
-    assert one.wait_s(1000, 0.0) == 0
-    assert one.wait_s(3000, 0.0) == pytest.approx(20.0)
+    one.start(3000, 0.0)
+    one.start(2000, 10.0)
+    assert one.wait_s(1000, 10.0) == 0
+    assert one.wait_s(3000, 10.0) == pytest.approx(50.0)
+    assert one.wait_s(5000, 10.0) == pytest.approx(60.0)
 
 
-def test_a_request_larger_than_the_bucket_goes_when_it_is_full_and_is_paid_for_later() -> None:
+def test_a_request_larger_than_the_limit_goes_alone_and_counts_for_longer() -> None:
     one = schedule(tokens_per_minute=600)
     assert one.wait_s(6000, 0.0) == 0
     one.start(6000, 0.0)
-    assert one.wait_s(1, 0.0) == pytest.approx((5400 + 1) / 10)
+    assert one.wait_s(1, 0.0) == pytest.approx(600.0)
 
 
 def test_concurrency_is_freed_by_the_end_alone() -> None:
@@ -56,10 +70,14 @@ def test_concurrency_is_freed_by_the_end_alone() -> None:
 
 def test_real_usage_corrects_the_estimate() -> None:
     one = schedule(tokens_per_minute=600)
-    one.start(600, 0.0)
-    one.correct(600, 100, 0.0)
-    assert one.wait_s(500, 0.0) == 0
-    assert one.wait_s(510, 0.0) == pytest.approx(1.0)
+    ticket = one.start(600, 0.0)
+    one.correct(ticket, 100, 5.0)
+    assert one.wait_s(500, 5.0) == 0
+    assert one.wait_s(510, 5.0) == pytest.approx(55.0)
+    one.correct(ticket, 1200, 6.0)
+    assert one.wait_s(1, 6.0) == pytest.approx(54.0 + 60.0)
+    one.correct(ticket, 1, 500.0)  # long gone
+    assert one.wait_s(600, 500.0) == 0
 
 
 def test_a_hold_stops_everybody() -> None:
@@ -70,26 +88,40 @@ def test_a_hold_stops_everybody() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"requests_per_minute": 0}, {"tokens_per_minute": -1}, {"max_concurrent": 0}]
+    "limits",
+    [
+        {"requests_per_minute": 0},
+        {"tokens_per_minute": -1},
+        {"max_concurrent": 0},
+        {"window_s": 0},
+        {"window_s": 61},
+    ],
 )
 def test_limits_that_let_nothing_through_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         RateLimiter(**limits)
 
 
-@given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 20)), min_size=1, max_size=40))
-def test_no_more_than_a_bucket_and_its_refill_ever_goes(story: list[tuple[int, float]]) -> None:
-    one, now, spent = schedule(tokens_per_minute=600, requests_per_minute=30), 0.0, 0
-    for sent, (tokens, pause) in enumerate(story):
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.floats(0, 20)), min_size=1, max_size=40),
+    st.sampled_from([60.0, 10.0]),
+)
+def test_in_no_window_goes_more_than_its_share(story: list[tuple[int, float]], window_s: float) -> None:
+    limits = Limits(tokens_per_minute=2400, requests_per_minute=30, window_s=window_s)
+    one, now = Schedule(limits, 0.0), 0.0
+    went: list[tuple[float, int]] = []
+    for tokens, pause in story:
         now += pause
         wait = one.wait_s(tokens, now)
-        assert wait < 120
+        assert wait <= 60
         now += wait
         assert one.wait_s(tokens, now) <= 1e-6
         one.start(tokens, now)
-        spent += tokens
-        assert spent <= 600 + now * 10 + 1e-3
-        assert sent + 1 <= 30 + now / 2 + 1e-3
+        went.append((now, tokens))
+    for end, _ in went:
+        inside = [tokens for at, tokens in went if end - window_s + 1e-6 < at <= end]
+        assert sum(inside) <= 2400 * window_s / 60 + 1e-6
+        assert len(inside) <= 30 * window_s / 60 + 1e-6
 
 
 async def hold(
@@ -164,14 +196,13 @@ def test_cancelled_in_the_moment_of_its_turn_gives_the_turn_on() -> None:
 
 def test_waits_for_the_pace_without_polling() -> None:
     async def main() -> None:
-        limiter = RateLimiter(tokens_per_minute=60_000)
+        limiter = RateLimiter(tokens_per_minute=60_000, window_s=0.05)
         loop = asyncio.get_running_loop()
         started = loop.time()
-        async with limiter.admit(60_000):
-            pass
-        async with limiter.admit(50):
-            pass
-        assert loop.time() - started >= 0.045
+        for _ in range(3):
+            async with limiter.admit(50):
+                pass
+        assert 0.095 <= loop.time() - started < 5
 
     run(main())
 

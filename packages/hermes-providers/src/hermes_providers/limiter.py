@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from hermes_providers.schedule import Limits, Schedule
+from hermes_providers.schedule import Limits, Schedule, Ticket
 
 __all__ = ["Permit", "RateLimiter"]
 
@@ -22,23 +22,23 @@ _MAX_HOLD_S = 120.0
 class Permit:
     """One request that may go. `settle` corrects the estimate by what the host counted."""
 
-    __slots__ = ("_estimated", "_limiter")
+    __slots__ = ("_limiter", "_ticket")
 
-    def __init__(self, limiter: RateLimiter, estimated: int) -> None:
+    def __init__(self, limiter: RateLimiter, ticket: Ticket) -> None:
         self._limiter = limiter
-        self._estimated = estimated
+        self._ticket = ticket
 
     def settle(self, tokens: int) -> None:
         """Tell the tokens that the request really used."""
-        self._limiter._correct(self._estimated, tokens)  # noqa: SLF001 - two halves of one thing
-        self._estimated = tokens
+        self._limiter._correct(self._ticket, tokens)  # noqa: SLF001 - two halves of one thing
 
 
 class RateLimiter:
     """Requests and tokens per minute, and requests at the same time, for one route.
 
-    Bound to the running event loop; under another loop it starts afresh. Raises `ConfigurationError` for a
-    limit below 1.
+    In no `window_s` seconds go more than these allow: 60 lets a minute's worth go at once, a shorter window
+    spreads it evenly. Bound to the running event loop; under another loop it starts afresh. Raises
+    `ConfigurationError` for a limit below 1.
     """
 
     def __init__(
@@ -47,15 +47,17 @@ class RateLimiter:
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         max_concurrent: int | None = None,
+        window_s: float = 60.0,
     ) -> None:
         self._limits = Limits(
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
             max_concurrent=max_concurrent,
+            window_s=window_s,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._schedule = Schedule(self._limits, 0.0)
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[Ticket], int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -76,9 +78,9 @@ class RateLimiter:
         """Wait until a request of about `tokens` may go; leaving the context ends it."""
         loop = self._bind()
         schedule = self._schedule
-        await self._wait_for_turn(tokens, loop)
+        ticket = await self._wait_for_turn(tokens, loop)
         try:
-            yield Permit(self, tokens)
+            yield Permit(self, ticket)
         finally:
             schedule.end()
             if self._schedule is schedule:
@@ -89,14 +91,14 @@ class RateLimiter:
         loop = self._bind()
         self._schedule.hold(min(seconds, _MAX_HOLD_S), loop.time())
 
-    async def _wait_for_turn(self, tokens: int, loop: asyncio.AbstractEventLoop) -> None:
-        turn: asyncio.Future[None] = loop.create_future()
+    async def _wait_for_turn(self, tokens: int, loop: asyncio.AbstractEventLoop) -> Ticket:
+        turn: asyncio.Future[Ticket] = loop.create_future()
         entry = (turn, tokens)
         schedule = self._schedule
         self._waiting.append(entry)
         self._serve()
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was let go in the same moment
                 schedule.end()
@@ -122,12 +124,11 @@ class RateLimiter:
                     self._timer = loop.call_later(wait, self._serve)
                 return
             self._waiting.popleft()
-            self._schedule.start(tokens, loop.time())
-            turn.set_result(None)
+            turn.set_result(self._schedule.start(tokens, loop.time()))
 
-    def _correct(self, estimated: int, real: int) -> None:
+    def _correct(self, ticket: Ticket, real: int) -> None:
         loop = self._bind()
-        self._schedule.correct(estimated, real, loop.time())
+        self._schedule.correct(ticket, real, loop.time())
         self._serve()
 
     def _bind(self) -> asyncio.AbstractEventLoop:

@@ -1,61 +1,118 @@
 """When a request may go: the arithmetic of a rate limit. Pure: the time is passed in.
 
-Requests and tokens are two buckets that refill evenly, a minute's worth each; beside them a number of
-requests under way. A request that is larger than a whole bucket goes when the bucket is full, and leaves it
-in debt, so it can not wait for ever.
+In no stretch of time as long as the window go more requests, or tokens, than its share of the minute's limit:
+hosts that count by the clock's minute and hosts that refill a bucket are both content with that. Beside it
+stands a number of requests under way.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import insort
 
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError
 
-__all__ = ["Limits", "Schedule"]
+__all__ = ["Limits", "Schedule", "Ticket"]
 
 _MINUTE_S = 60.0
+_HAIR = 1e-9
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a route allows; None is no limit. Raises `ConfigurationError` for a limit below 1."""
+    """What a route allows; None is no limit. `window_s` is the stretch in which the limits hold: 60 lets a
+    minute's worth go at once, a shorter one spreads it. Raises `ConfigurationError` for a limit below 1."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     max_concurrent: int | None = None
+    window_s: float = _MINUTE_S
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in ("requests_per_minute", "tokens_per_minute", "max_concurrent"):
             value = getattr(self, name)
             if value is not None and not value >= 1:
                 raise ConfigurationError(f"{name} must be at least 1, not {value}")
+        if not 0 < self.window_s <= _MINUTE_S:
+            raise ConfigurationError(f"window_s must be above 0 and at most 60, not {self.window_s}")
 
 
-class _Bucket:
-    """Holds a minute's worth; refills evenly; may go into debt."""
+class _Entry:
+    """Something that counts until `expires`."""
 
-    __slots__ = ("_at", "_level", "_size")
+    __slots__ = ("amount", "expires")
 
-    def __init__(self, per_minute: float, now: float) -> None:
-        self._size = per_minute
-        self._level = per_minute
-        self._at = now
+    def __init__(self, amount: float, expires: float) -> None:
+        self.amount = amount
+        self.expires = expires
+
+    def __lt__(self, other: _Entry) -> bool:
+        return self.expires < other.expires
+
+
+class _Window:
+    """What went in the last stretch of time. What is larger than the whole limit counts for longer."""
+
+    __slots__ = ("_entries", "_limit", "_used", "_window_s")
+
+    def __init__(self, per_minute: float, window_s: float, smallest: float) -> None:
+        self._window_s = max(window_s, smallest * _MINUTE_S / per_minute)
+        self._limit = per_minute * self._window_s / _MINUTE_S
+        self._entries: list[_Entry] = []
+        self._used = 0.0
 
     def wait_s(self, amount: float, now: float) -> float:
-        self._refill(now)
-        missing = min(amount, self._size) - self._level
-        # A hair of rounding must not make a waiter wake a moment early and wait again.
-        return missing * _MINUTE_S / self._size if missing > 1e-9 * self._size else 0.0
+        self._forget(now)
+        excess = self._used + min(amount, self._limit) - self._limit
+        wait = 0.0
+        for entry in self._entries:
+            if excess <= _HAIR * self._limit:
+                break
+            excess -= entry.amount
+            wait = entry.expires - now
+        return wait
 
-    def take(self, amount: float, now: float) -> None:
-        self._refill(now)
-        self._level = min(self._size, self._level - amount)
+    def take(self, amount: float, now: float) -> _Entry:
+        self._forget(now)
+        entry = _Entry(amount, now + self._window_s)
+        self._settle(entry, amount)
+        insort(self._entries, entry)
+        self._used += entry.amount
+        return entry
 
-    def _refill(self, now: float) -> None:
-        if now > self._at:
-            self._level = min(self._size, self._level + (now - self._at) * self._size / _MINUTE_S)
-            self._at = now
+    def correct(self, entry: _Entry, real: float, now: float) -> None:
+        """`entry` was `real` in truth; one that has expired counts no more."""
+        self._forget(now)
+        if entry not in self._entries:
+            return
+        self._entries.remove(entry)
+        self._used -= entry.amount
+        entry.expires = min(entry.expires, now + self._window_s)
+        self._settle(entry, real)
+        insort(self._entries, entry)
+        self._used += entry.amount
+
+    def _settle(self, entry: _Entry, amount: float) -> None:
+        entry.expires += self._window_s * max(0.0, amount / self._limit - 1.0)
+        entry.amount = min(amount, self._limit)
+
+    def _forget(self, now: float) -> None:
+        gone = 0
+        for entry in self._entries:
+            if entry.expires > now:
+                break
+            self._used -= entry.amount
+            gone += 1
+        del self._entries[:gone]
+        if not self._entries:
+            self._used = 0.0  # no rest of rounding
+
+
+class Ticket(Struct, frozen=True, eq=False):
+    """A request that went. `tokens` is its share of the token limit, if there is one."""
+
+    tokens: _Entry | None
 
 
 class Schedule:
@@ -64,8 +121,9 @@ class Schedule:
     __slots__ = ("_held_until", "_max_concurrent", "_requests", "_running", "_tokens")
 
     def __init__(self, limits: Limits, now: float) -> None:
-        self._requests = _bucket(limits.requests_per_minute, now)
-        self._tokens = _bucket(limits.tokens_per_minute, now)
+        requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
+        self._requests = None if requests is None else _Window(requests, limits.window_s, 1.0)
+        self._tokens = None if tokens is None else _Window(tokens, limits.window_s, 0.0)
         self._max_concurrent = limits.max_concurrent
         self._running = 0
         self._held_until = now
@@ -86,27 +144,22 @@ class Schedule:
             waits.append(self._tokens.wait_s(float(tokens), now))
         return max(waits)
 
-    def start(self, tokens: int, now: float) -> None:
+    def start(self, tokens: int, now: float) -> Ticket:
         """A request goes."""
         self._running += 1
         if self._requests is not None:
             self._requests.take(1.0, now)
-        if self._tokens is not None:
-            self._tokens.take(float(tokens), now)
+        return Ticket(None if self._tokens is None else self._tokens.take(float(tokens), now))
 
     def end(self) -> None:
         """A request ended, however."""
         self._running -= 1
 
-    def correct(self, estimated: int, real: int, now: float) -> None:
+    def correct(self, ticket: Ticket, real: int, now: float) -> None:
         """What a request really used, against what it was let go with."""
-        if self._tokens is not None:
-            self._tokens.take(float(real - estimated), now)
+        if self._tokens is not None and ticket.tokens is not None:
+            self._tokens.correct(ticket.tokens, float(real), now)
 
     def hold(self, seconds: float, now: float) -> None:
         """Let nothing go for `seconds`: the host asked for that."""
         self._held_until = max(self._held_until, now + seconds)
-
-
-def _bucket(per_minute: float | None, now: float) -> _Bucket | None:
-    return None if per_minute is None else _Bucket(per_minute, now)
