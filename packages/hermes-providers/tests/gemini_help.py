@@ -25,7 +25,7 @@ NEW = "gemini-3-flash"
 OLD = "gemini-2.5-flash"
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 HOST = "generativelanguage.googleapis.com"
-SIGNATURE = "EjQKMgEM="
+SIGNATURE = "EjQKMgEMOdbH"
 USAGE = {
     "promptTokenCount": 100,
     "cachedContentTokenCount": 60,

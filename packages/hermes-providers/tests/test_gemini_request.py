@@ -325,7 +325,7 @@ def test_result_without_text(content: Any) -> None:
 
 
 def test_image_of_a_result_is_inside_of_it_or_behind_all_results() -> None:
-    history = [
+    history: list[Message] = [
         UserMessage("hi"),
         AssistantMessage(tool_calls=(CALL, OTHER)),
         ToolMessage("call_1", (PICTURE,)),
