@@ -37,9 +37,13 @@ ORIGIN = Origin("p", "h", "m")
 
 
 def assemble(
-    deltas: Iterable[Delta], *, complete: bool = True, think_tags: bool = True
+    deltas: Iterable[Delta],
+    *,
+    complete: bool = True,
+    think_tags: bool = True,
+    starts_inside: bool = False,
 ) -> tuple[list[StreamEvent], ChatResponse]:
-    assembler = StreamAssembler(ORIGIN, "openai_chat", think_tags=think_tags)
+    assembler = StreamAssembler(ORIGIN, "openai_chat", think_tags=think_tags, starts_inside=starts_inside)
     events = [event for delta in deltas for event in assembler.feed(delta)]
     events += assembler.flush()
     return events, assembler.finish(complete=complete)
@@ -339,6 +343,24 @@ def test_think_tags_become_reasoning() -> None:
 def test_think_tags_are_text_when_switched_off() -> None:
     _, response = assemble([TextChunk("<think>a</think>b")], think_tags=False)
     assert response.message.content == "<think>a</think>b"
+
+
+def test_text_that_begins_inside_the_tag_of_the_template() -> None:
+    events, response = assemble([TextChunk("plan</thi"), TextChunk("nk>\nDone")], starts_inside=True)
+    assert events == [ReasoningDelta("plan"), TextDelta("Done")]
+    assert (response.message.content, response.message.reasoning) == ("Done", "plan")
+
+
+def test_a_host_that_takes_the_reasoning_out_itself_does_not_lose_the_answer() -> None:
+    events, response = assemble([ReasoningChunk("plan"), TextChunk("Done")], starts_inside=True)
+    assert events == [ReasoningDelta("plan"), TextDelta("Done")]
+    assert (response.message.content, response.message.reasoning) == ("Done", "plan")
+
+
+def test_calls_without_text_are_no_reasoning_though_the_template_opened_the_tag() -> None:
+    _, response = assemble([ToolCallChunk(id="a", name="f", arguments="{}")], starts_inside=True)
+    assert (response.message.content, response.message.reasoning) == (None, None)
+    assert len(response.message.tool_calls) == 1
 
 
 def test_held_back_text_comes_out_with_the_finish_word() -> None:

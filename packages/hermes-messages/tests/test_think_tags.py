@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hermes_messages.think_tags import ThinkTagSplitter
 
 
-def split(chunks: list[str], *, cut_off: bool = False) -> tuple[str, str | None]:
+def split(chunks: list[str], *, cut_off: bool = False, starts_inside: bool = False) -> tuple[str, str | None]:
     """The visible text and the reasoning of a whole stream."""
-    splitter = ThinkTagSplitter()
+    splitter = ThinkTagSplitter(starts_inside=starts_inside)
     pieces = [piece for chunk in chunks for piece in splitter.feed(chunk)]
     rest = splitter.finish(cut_off=cut_off)
     pieces.extend(rest.pieces)
@@ -97,6 +97,26 @@ def test_feeding_on_after_finish_goes_on_in_the_line() -> None:
     assert [piece.text for piece in splitter.feed("ink>")] == ["ink>"]
 
 
+def test_orphan_closing_tag_of_a_block_that_the_template_opened() -> None:
+    assert split(["pl", "an</th", "ink>\n\nDone"], starts_inside=True) == ("Done", "plan")
+    assert split(["plan</think>Done"]) == ("plan</think>Done", None)
+
+
+def test_a_model_that_opens_the_tag_of_the_template_again_is_forgiven() -> None:
+    assert split(["\n<thi", "nk>plan</think>Done"], starts_inside=True) == ("Done", "\nplan")
+    assert split(["a<think>b</think>c</think>Done"], starts_inside=True) == ("Done", "a<think>b</think>c")
+
+
+def test_unclosed_block_of_the_template_is_reasoning() -> None:
+    assert split(["plan", " more"], starts_inside=True) == ("", "plan more")
+    assert split(["</think>Done"], starts_inside=True) == ("Done", "")
+    assert split([], starts_inside=True) == ("", None)
+
+
+def test_later_blocks_after_that_of_the_template() -> None:
+    assert split(["a</think>x\n<think>b</think>y"], starts_inside=True) == ("x\ny", "a\nb")
+
+
 TOKENS = st.sampled_from(
     ["<think>", "</think>", "<thinking>", "</THINKING>", "<REASONING_SCRATCHPAD>", "<", "</", "<thi", "```",
      "`", "~~~", "\n", " ", "\t", "a", "Done", "\u00e9", "\u212a", "\u0130", ">"]
@@ -108,12 +128,20 @@ def cut(text: str, points: list[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(bounds)]
 
 
-@given(st.lists(TOKENS, max_size=14).map("".join), st.lists(st.integers(0, 200), max_size=8), st.booleans())
-@example("<think>plan</think>Done", list(range(24)), False)
-def test_any_cut_of_the_text_gives_the_same_result(text: str, points: list[int], cut_off: bool) -> None:
-    whole = split([text], cut_off=cut_off)
-    assert split(cut(text, points), cut_off=cut_off) == whole
-    assert split(list(text), cut_off=cut_off) == whole
+@given(
+    st.lists(TOKENS, max_size=14).map("".join),
+    st.lists(st.integers(0, 200), max_size=8),
+    st.booleans(),
+    st.booleans(),
+)
+@example("<think>plan</think>Done", list(range(24)), False, False)
+@example("plan</think>Done", list(range(24)), False, True)
+def test_any_cut_of_the_text_gives_the_same_result(
+    text: str, points: list[int], cut_off: bool, starts_inside: bool
+) -> None:
+    whole = split([text], cut_off=cut_off, starts_inside=starts_inside)
+    assert split(cut(text, points), cut_off=cut_off, starts_inside=starts_inside) == whole
+    assert split(list(text), cut_off=cut_off, starts_inside=starts_inside) == whole
 
 
 @given(

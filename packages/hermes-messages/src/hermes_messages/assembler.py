@@ -67,11 +67,17 @@ _CUT_SHORT = frozenset({FinishReason.LENGTH, FinishReason.CONTENT_FILTER, Finish
 class StreamAssembler:
     """Puts one response together. Make a new one for each response."""
 
-    def __init__(self, origin: Origin, wire: str, *, think_tags: bool = True) -> None:
-        """`wire` names the format of replay blocks. `think_tags` takes tagged reasoning out of the text."""
+    def __init__(
+        self, origin: Origin, wire: str, *, think_tags: bool = True, starts_inside: bool = False
+    ) -> None:
+        """`wire` names the format of replay blocks. `think_tags` takes tagged reasoning out of the text.
+
+        `starts_inside` (with `think_tags`): the host's chat template opens the tag, so that the text begins
+        with reasoning. It counts for nothing when the host takes the reasoning out by itself after all.
+        """
         self._origin = origin
         self._wire = wire
-        self._splitter = ThinkTagSplitter() if think_tags else None
+        self._splitter = ThinkTagSplitter(starts_inside=starts_inside) if think_tags else None
         self._text: list[str] | None = None
         self._reasoning: list[str] | None = None
         self._refusal: list[str] | None = None
@@ -104,6 +110,8 @@ class StreamAssembler:
             case ToolCallChunk():
                 return self._feed_call(delta)
             case ReasoningChunk(text=text):
+                if text and self._text is None and self._splitter is not None:
+                    self._splitter = ThinkTagSplitter()
                 return self._pieces([Piece(text, reasoning=True)])
             case UsageChunk(usage=usage):
                 self._usage = usage

@@ -14,6 +14,14 @@ The rules, none of which depends on where the text was cut:
 - Reasoning that is never closed is reasoning, with one exception: where closing tags came but fewer than
   opening ones, the reasoning had merely mentioned a tag, and what follows the last closing tag is text.
 - Blank text around reasoning at the start of the stream is dropped; a stream without tags is unchanged.
+
+Some hosts' chat templates open the tag themselves, so that the response begins inside the reasoning and only
+its `</think>` is seen. `starts_inside` is for these. A model that opens the tag once more is forgiven, and
+without a closing tag all of the text is reasoning, as above.
+
+>>> splitter = ThinkTagSplitter(starts_inside=True)
+>>> [(piece.text, piece.reasoning) for piece in splitter.feed("plan</think>Done")]
+[('', True), ('plan', True), ('Done', False)]
 """
 
 from __future__ import annotations
@@ -60,11 +68,14 @@ class ThinkTagSplitter:
         "_out",
         "_seen_block",
         "_since_close",
+        "_tag_may_repeat",
         "_visible_begun",
     )
 
-    def __init__(self) -> None:
-        self._depth = 0
+    def __init__(self, *, starts_inside: bool = False) -> None:
+        """`starts_inside`: the host's template has opened the tag already."""
+        self._depth = 1 if starts_inside else 0
+        self._tag_may_repeat = starts_inside
         self._held = ""
         self._blank: list[str] = []
         self._at_line_start = True
@@ -81,6 +92,9 @@ class ThinkTagSplitter:
         text = self._held + text
         self._held = ""
         position = 0
+        if text and self._depth and not self._seen_block:
+            self._out.append(Piece("", reasoning=True))
+            self._seen_block = True
         while position < len(text):
             step = self._reasoning_step if self._depth else self._visible_step
             position = step(text, position)
@@ -153,6 +167,10 @@ class ThinkTagSplitter:
             self._held = text[end:]
             return len(text)
         closing = bool(tag.group(1))
+        if not closing and self._tag_may_repeat and not text[position : tag.start()].strip():
+            self._add_reasoning(text[position : tag.start()])
+            self._tag_may_repeat = False
+            return tag.end()
         if closing and self._depth == 1:
             self._add_reasoning(text[position : tag.start()])
             self._close_block()
@@ -192,6 +210,7 @@ class ThinkTagSplitter:
 
     def _add_reasoning(self, text: str) -> None:
         if text:
+            self._tag_may_repeat = self._tag_may_repeat and text.isspace()
             self._out.append(Piece(text, reasoning=True))
             if self._since_close is not None:
                 self._since_close.append(text)
