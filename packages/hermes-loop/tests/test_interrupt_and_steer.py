@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+import pytest
+
 from hermes_loop import AIAgent, TurnEnded, TurnEvent, TurnStarted
 from hermes_loop.events import AttemptDiscarded, StepEnded, StepStarted, ToolEnded, ToolStarted
 from hermes_messages import (
     AssistantMessage,
+    ConfigurationError,
     ErrorKind,
     TextDelta,
     ToolMessage,
@@ -122,6 +125,52 @@ def test_an_interrupt_during_the_wait_for_a_retry_is_heard_at_once() -> None:
                 result = await turn
         assert result["turn_exit_reason"] == "interrupted"
         assert isinstance(result["transcript"][-1], AssistantMessage)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["another process", "this process"])
+@pytest.mark.parametrize("how", ["interrupt", "close"])
+def test_a_turn_that_waits_for_the_session_can_be_stopped(how: str, where: str) -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        tool = ToolDouble("t", [None])
+        holder = AIAgent(
+            provider=ScriptedProvider([calls(call("t"))]),
+            tools=SimpleExecutor([tool]),
+            session_db=store,
+            session_id="s",
+        )
+        if where == "another process":
+            await store.try_acquire_session_turn_lease("s", "someone else", 3600)
+        else:
+            running = asyncio.create_task(holder.run_conversation("go"))
+            await tool.started()
+        agent = AIAgent(provider=ScriptedProvider([]), session_db=store, session_id="s")
+        waiting = asyncio.create_task(agent.run_conversation("hi"))
+        behind = asyncio.create_task(agent.run_conversation("and then"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(2):
+            if how == "interrupt":
+                assert agent.interrupt() is True
+                result = await waiting
+                assert (result["turn_exit_reason"], result["interrupted"]) == ("interrupted", True)
+                assert result["messages"] == []
+                behind.cancel()
+            else:
+                await agent.close()
+                with pytest.raises(ConfigurationError, match="closed while this turn waited"):
+                    await waiting
+                with pytest.raises(ConfigurationError, match="closed while this turn waited"):
+                    await behind
+            await asyncio.wait({behind})
+            await agent.close()
+            if where == "this process":
+                holder.interrupt()
+                assert (await running)["saved"]
+        await holder.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
 

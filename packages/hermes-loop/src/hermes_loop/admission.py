@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from hermes_loop.background import BackgroundWork, stop_tasks
 from hermes_loop.clock import Clock
+from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import Bounds, finish_despite_cancel
 from hermes_messages import LeaseLostError, StoreError
 from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeases
@@ -292,33 +293,36 @@ def _with_leases(store: object) -> SupportsLeases | None:
 
 @asynccontextmanager
 async def admitted(
-    lock: asyncio.Lock,
     background: BackgroundWork,
     lease: Lease,
-    on_lost: Callable[[], None],
+    interrupt: InterruptFlag,
     bounds: Bounds,
     log: Callable[[str], None] = lambda _: None,
-) -> AsyncIterator[None]:
-    """Hold the agent's lock and the session's lease around one turn.
+) -> AsyncIterator[bool]:
+    """Hold the session's lease around one turn of an agent whose lock is held; False when an interrupt ended
+    the wait for it. A lease that is lost interrupts the turn.
 
     On every exit the renewal is stopped and awaited before the lease is given back; a failure to give it
     back is logged, for it expires by itself. `log` is told the name of each step that was taken.
     """
-    async with lock:
-        await background.cancel(BACKGROUND_LIMIT_S)
-        log("cancel_background")
+    await background.cancel(BACKGROUND_LIMIT_S)
+    log("cancel_background")
+    with interrupt.scope() as waiting:
         await lease.admit()
-        log("lease.admit")
-        try:
-            lease.start(on_lost)
-            log("lease.start")
-            yield
-        except asyncio.CancelledError:
-            bounds = bounds.cancelled()
-            raise
-        finally:
-            await finish_despite_cancel(lambda: _give_back(lease), bounds)
-            log("lease.release")
+    if waiting.cancelled_caught:
+        yield False
+        return
+    log("lease.admit")
+    try:
+        lease.start(lambda: interrupt.request(hard=True))
+        log("lease.start")
+        yield True
+    except asyncio.CancelledError:
+        bounds = bounds.cancelled()
+        raise
+    finally:
+        await finish_despite_cancel(lambda: _give_back(lease), bounds)
+        log("lease.release")
 
 
 async def _give_back(lease: Lease) -> None:

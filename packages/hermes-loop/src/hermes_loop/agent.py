@@ -35,7 +35,7 @@ from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnRequest, TurnState
+from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
 from hermes_loop.wiring import Wiring
 from hermes_messages import ConfigurationError, JsonValue, Message, StoreError, UserMessage
@@ -267,7 +267,8 @@ class AIAgent:
     def interrupt(self) -> bool:
         """Stop the running turn at its next safe boundary; whether a turn was running.
 
-        The turn returns what there is, with `interrupted`. Call it from the event loop's thread.
+        The turn returns what there is, with `interrupted`; one that waits for its session gives up waiting.
+        Call it from the event loop's thread.
         """
         if self._current is None:
             return False
@@ -394,23 +395,9 @@ class AIAgent:
             budget=IterationBudget(self._options.max_iterations),
         )
         try:
-            async with admitted(
-                bound.turns,
-                self._background,
-                lease,
-                lambda: turn.interrupt.request(hard=True),
-                deps.bounds,
-                lambda step: log_phase(turn, step, "Done"),
-            ):
-                if self._closing or not self._is_open:
-                    raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
+            async with bound.turns:
                 self._current = turn
-                inside = running_turn.set(self)
-                try:
-                    return await run_turn(turn, deps)
-                finally:
-                    running_turn.reset(inside)
-                    self._current = None
+                return await self._admit_and_run(turn, deps)
         except StoreError as error:  # only the admission lets one through
             log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
             return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
@@ -418,6 +405,32 @@ class AIAgent:
             if self._close_after_turn:
                 self._close_after_turn = False
                 await self.close()
+
+    async def _admit_and_run(self, turn: TurnState, deps: TurnDeps) -> ConversationResult:
+        """The turn, with the agent's lock held. Raises `StoreError` when it could not be admitted."""
+        try:
+            self._refuse_when_closed()
+            async with admitted(
+                self._background,
+                turn.lease,
+                turn.interrupt,
+                deps.bounds,
+                lambda step: log_phase(turn, step, "Done"),
+            ) as is_admitted:
+                self._refuse_when_closed()
+                if not is_admitted:
+                    return build_result(turn, deps, Stop("interrupted"))
+                inside = running_turn.set(self)
+                try:
+                    return await run_turn(turn, deps)
+                finally:
+                    running_turn.reset(inside)
+        finally:
+            self._current = None
+
+    def _refuse_when_closed(self) -> None:
+        if self._closing or not self._is_open:
+            raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
 
     def _inside_its_turn(self) -> bool:
         """Whether the caller is a tool or callback of the turn that is running."""
