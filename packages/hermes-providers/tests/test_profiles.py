@@ -169,6 +169,8 @@ def test_forbidden_tools_stay_at_home_where_none_can_not_be_said() -> None:
         ("json_schema", True, "json_schema"),
         ("without_tools", False, "json_schema"),
         ("without_tools", True, None),
+        ("output_tool", False, None),
+        ("output_tool", True, None),
         ("json_object", False, "json_object"),
         ("json_object", True, None),
         ("none", False, None),

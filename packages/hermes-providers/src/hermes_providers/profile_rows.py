@@ -169,7 +169,7 @@ _ROUTERS: tuple[Profile, ...] = (
             max_tokens_key="max_completion_tokens",
             # https://console.groq.com/docs/structured-outputs: "Streaming and tool use are not currently
             # supported with Structured Outputs".
-            response_format="none",
+            response_format="output_tool",
             # https://console.groq.com/docs/reasoning: the field is called `reasoning`.
             reasoning_read=("reasoning", "reasoning_content"),
             user_parts=("image",),

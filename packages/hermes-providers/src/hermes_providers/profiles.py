@@ -59,7 +59,8 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Parameters: `max_tokens_key`, `seed_key`, `seed_option`, `parallel_option`, `tool_choice_option` and
     `stream_usage` say how they are called and whether they are taken. `response_format` says whether a schema
-    can be asked for: always, only in a request without tools, as "some JSON" without the schema, or never.
+    can be asked for: always, only in a request without tools, as a tool whose arguments are the answer, as
+    "some JSON" without the schema, or never.
     `schema_dialect` "no_refs" writes `$ref` out in the schemas of tools and answers.
 
     Caches: `cache_key` names the field for the session id. `cache_markers` are the beginnings of the names of
@@ -89,7 +90,9 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reasoning_option: Literal[
         "reasoning_effort", "reasoning_object", "thinking", "thinking_and_effort", "none"
     ] = "reasoning_effort"
-    response_format: Literal["json_schema", "without_tools", "json_object", "none"] = "json_schema"
+    response_format: Literal["json_schema", "without_tools", "output_tool", "json_object", "none"] = (
+        "json_schema"
+    )
     schema_dialect: Literal["full", "no_refs"] = "full"
     cache_key: Literal["prompt_cache_key", "session_id"] | None = None
     cache_markers: tuple[str, ...] = ()

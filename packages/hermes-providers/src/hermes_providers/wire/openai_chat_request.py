@@ -21,6 +21,7 @@ from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.wire.cache_markers import with_markers
 from hermes_providers.wire.openai_chat_messages import dump, encode_segment, encode_system
+from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.schema_dialect import without_refs
 
 __all__ = ["ChatRequestBuilder", "read_extra_body"]
@@ -136,7 +137,9 @@ class ChatRequestBuilder:
         if request.stop:
             fields["stop"] = request.stop
         fields.update(_reasoning_option(request, quirks))
-        if _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
+        if _answers_by_tool(request, quirks) and not request.tools and quirks.tool_choice_option:
+            fields["tool_choice"] = {"type": "function", "function": {"name": OUTPUT_TOOL}}
+        elif _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
             if request.tool_choice != "auto" and quirks.tool_choice_option:
                 fields["tool_choice"] = request.tool_choice
             if request.parallel_tool_calls is not None and quirks.parallel_option:
@@ -150,11 +153,14 @@ class ChatRequestBuilder:
         return fields
 
     def _tools_field(self, request: ChatRequest) -> bytes:
-        if not _offers_tools(request, self._quirks):
+        tools = request.tools if _offers_tools(request, self._quirks) else ()
+        if request.response_schema is not None and _answers_by_tool(request, self._quirks):
+            tools = (*tools, answer_tool(request.response_schema))
+        if not tools:
             return b""
-        if request.tools is not self._tools:
-            self._tools = request.tools
-            self._tools_bytes = b',"tools":' + dump(_tools(request.tools, self._quirks))
+        if tools is not self._tools:
+            self._tools = tools
+            self._tools_bytes = b',"tools":' + dump(_tools(tools, self._quirks))
         return self._tools_bytes
 
 
@@ -167,6 +173,10 @@ def _limit_key(quirks: ChatQuirks, refused: frozenset[str]) -> str | None:
 def _offers_tools(request: ChatRequest, quirks: ChatQuirks) -> bool:
     """Whether tools go along: where "none" can not be said, they stay at home."""
     return bool(request.tools) and (quirks.tool_choice_option or request.tool_choice != "none")
+
+
+def _answers_by_tool(request: ChatRequest, quirks: ChatQuirks) -> bool:
+    return request.response_schema is not None and quirks.response_format == "output_tool"
 
 
 def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, object]:
@@ -189,7 +199,7 @@ def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, obj
 
 def _response_format(request: ChatRequest, schema: Raw, quirks: ChatQuirks) -> dict[str, object]:
     match quirks.response_format:
-        case "none":
+        case "none" | "output_tool":
             return {}
         case "json_object":
             return {} if request.tools else {"response_format": {"type": "json_object"}}

@@ -30,6 +30,7 @@ from hermes_providers.streaming.json_text import readable_json
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
+from hermes_providers.wire.output_tool import AnswerCalls
 from hermes_providers.wire.reasoning_details import ReasoningDetails
 
 __all__ = ["ChatStreamReader"]
@@ -66,6 +67,7 @@ class ChatStreamReader:
         self._quirks = quirks
         self._read_error = read_error
         self._details = ReasoningDetails()
+        self._answers = AnswerCalls()
         self._meta: tuple[str | None, str | None] = (None, None)
         self._finished = False
         self._done = False
@@ -147,7 +149,8 @@ class ChatStreamReader:
             raise self._read_error(msgspec.json.encode({"error": choice.error}) if choice.error else data)
         if isinstance(reason, str) and reason.strip():
             self._finished = True
-            deltas.append(FinishChunk(reason))
+            answered = self._answers.seen and self._answers.only and "tool" in reason.lower()
+            deltas.append(FinishChunk("stop" if answered else reason))
 
     def _read_delta(self, said: JsonObject, deltas: list[Delta]) -> None:
         for field in self._quirks.reasoning_read:
@@ -171,9 +174,9 @@ class ChatStreamReader:
             deltas.append(RefusalChunk(refusal))
         calls = said.get("tool_calls")
         if isinstance(calls, list):
-            deltas.extend(_call(call) for call in calls if isinstance(call, dict))
+            deltas.extend(self._answers.take(_call(call)) for call in calls if isinstance(call, dict))
         elif isinstance(calls, dict):
-            deltas.append(_call(calls))
+            deltas.append(self._answers.take(_call(calls)))
 
     @staticmethod
     def _add_usage(said: JsonValue, deltas: list[Delta]) -> None:
