@@ -193,3 +193,33 @@ asyncio.run(main())
     assert [m.content for m in stored if isinstance(m, ToolMessage)] == ["ok"] * 8
     kinds = [type(m) for m in stored]
     assert kinds[:-2] == [UserMessage, AssistantMessage, ToolMessage, AssistantMessage] * 8
+
+
+def test_a_process_that_was_stopped_past_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+    """It sleeps with its machine inside a round; another takes the session over; then it wakes up."""
+    program = """
+async def main():
+    command = "touch inside; while test ! -e go; do sleep 0.02; done; echo one"
+    async with agent(calls(call("terminal", {"command": command})), text("A late answer.")) as a:
+        result = await a.run_conversation("go")
+    print(result["turn_exit_reason"], result["saved"], len(result["transcript"]), flush=True)
+asyncio.run(main())
+"""
+    process = start(program, tmp_path)
+    wait_for(tmp_path / "inside")
+    process.send_signal(signal.SIGSTOP)
+    try:
+        taken_over, _ = asyncio.run(resumed(tmp_path))
+        (tmp_path / "go").touch()
+    finally:
+        process.send_signal(signal.SIGCONT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors.decode()
+    assert output.split()[:2] == [b"lease_lost", b"False"], output
+    assert [m.status for m in taken_over if isinstance(m, ToolMessage)] == ["unknown"]
+
+    async def stored() -> list[Message]:
+        async with SessionDB(tmp_path / "state.db") as store:
+            return [row.message for row in await store.get_messages("s")]
+
+    assert asyncio.run(stored()) == taken_over

@@ -20,6 +20,7 @@ from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvent, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.journal import Journal
+from hermes_loop.loop_bound import LoopBound
 from hermes_loop.options import (
     AgentOptions,
     check_count,
@@ -178,7 +179,7 @@ class AIAgent:
         self._background = BackgroundWork()
         self._conversation: Conversation | None = None
         self._current: TurnState | None = None
-        self._bound: _LoopBound | None = None
+        self._bound: LoopBound | None = None
         self._closing = False
         self._close_after_turn = False
         self._warned = False
@@ -312,11 +313,11 @@ class AIAgent:
                     self._closing = False
         self._warned = False
 
-    async def _end_work(self, bound: _LoopBound) -> None:
+    async def _end_work(self, bound: LoopBound) -> None:
         await self._end_running_turn(bound)
         await self._background.cancel(CLOSE_LIMIT_S)
 
-    async def _end_running_turn(self, bound: _LoopBound) -> None:
+    async def _end_running_turn(self, bound: LoopBound) -> None:
         if not bound.turns.locked():
             return
         self.interrupt()
@@ -348,13 +349,13 @@ class AIAgent:
             else:
                 self._conversation.journal = journal
 
-    def _bind(self) -> _LoopBound:
+    def _bind(self) -> LoopBound:
         """What belongs to the running event loop; made anew when the one before is gone."""
         loop = asyncio.get_running_loop()
         if self._bound is None or self._bound.loop is not loop:
             if self._bound is not None and self._bound.loop.is_running():
                 raise ConfigurationError("this agent is in use by another event loop; one loop at a time")
-            self._bound = _LoopBound(loop)
+            self._bound = LoopBound(loop)
             self._background = BackgroundWork()
             self._current = None
             self._closing = self._close_after_turn = False
@@ -444,13 +445,3 @@ class AIAgent:
                 type(store).__name__,
                 self._session_id,
             )
-
-
-class _LoopBound:
-    """What an agent has in one event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.turns = asyncio.Lock()
-        self.opening = asyncio.Lock()
-        self.opened = False
