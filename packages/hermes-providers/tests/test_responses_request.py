@@ -226,6 +226,13 @@ def test_ids_of_another_host_are_mapped_the_same_way_on_call_and_result() -> Non
     assert all(len(one) <= 64 and one.replace("_", "").replace("-", "").isalnum() for one in ids)
 
 
+def test_ids_that_a_host_uses_again_in_each_round_are_made_to_differ() -> None:
+    sent = items(*round_with(None), *round_with(None))
+    ids = [item["call_id"] for item in sent if "call_id" in item]
+    assert ids[:2] == ["call_1", "call_1"]
+    assert ids[2] == ids[3] != "call_1"
+
+
 def test_valid_id_of_another_host_stays() -> None:
     assert items(*round_with(None))[1]["call_id"] == "call_1"
 
@@ -460,7 +467,7 @@ def test_consecutive_bodies_share_everything_up_to_the_end_of_the_input() -> Non
 def test_growing_log_and_fresh_log_give_the_same_bytes(messages: list[Message]) -> None:
     log, kept = MessageLog([UserMessage("first")]), builder()
     for message in messages:
-        log.append(message)
+        log.append(msgspec.structs.replace(message))  # no log holds one object twice
         request = ChatRequest(model="m-1", history=log.view())
         again = kept.build(request)
         assert again == builder().build(ChatRequest(model="m-1", history=History.of(list(log.view()))))

@@ -469,6 +469,28 @@ def provider_at(base_url: str) -> Provider:
     return openai(ProviderOptions(base_url=base_url, api_key=KEY, settings=settings))
 
 
+def test_model_that_refuses_encrypted_reasoning_is_asked_without_it_from_then_on() -> None:
+    refusal = (
+        b'{"error":{"message":"Encrypted content is not supported with this model.",'
+        b'"type":"invalid_request_error","param":"include","code":null}}'
+    )
+
+    async def main() -> None:
+        text = stream(CREATED, *text_events(0, "x"), completed())
+        async with ByteServer([plain(refusal, "400 Bad Request"), text]) as server:
+            provider = provider_at(server.base_url)
+            await provider.open()
+            with pytest.raises(ProviderError) as caught:
+                await answer_of(provider)
+            assert caught.value.kind is ErrorKind.UNSUPPORTED_PARAMETER
+            assert caught.value.left_out
+            await answer_of(provider)
+            await provider.close()
+        assert ["include" in request.json() for request in server.requests] == [True, False]
+
+    run(main())
+
+
 FAILURES: dict[str, Script] = {
     "status": plain(b'{"error":{"message":"no"}}', "500 Oops"),
     "failed": stream(CREATED, named("response.failed", response=response("failed"))),

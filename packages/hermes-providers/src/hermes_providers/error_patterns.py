@@ -156,6 +156,13 @@ _UNSUPPORTED: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.UNSUPPORTED_PARAMETER,
+        r"encrypted content is not supported",
+        "OpenAI",
+        400,
+        "Encrypted content is not supported with this model.",
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
         r"unrecognized request argument|unknown[ _]parameter",
         "OpenAI",
         400,

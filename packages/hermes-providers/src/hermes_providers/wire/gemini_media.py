@@ -7,7 +7,7 @@ media type where it can be told.
 from __future__ import annotations
 
 import base64
-import mimetypes
+from pathlib import PurePosixPath
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from hermes_messages.parts import AudioPart, FilePart, ImagePart
@@ -16,6 +16,31 @@ __all__ = ["media_part"]
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mp3", "ogg": "audio/ogg", "flac": "audio/flac"}
 _IMAGE_TYPE = "image/png"
+_FILE_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".webp": "image/webp",
+    ".heic": "image/heic",
+    ".heif": "image/heif",
+    ".gif": "image/gif",
+    ".pdf": "application/pdf",
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".xml": "text/xml",
+    ".json": "application/json",
+    ".mp3": "audio/mp3",
+    ".wav": "audio/wav",
+    ".ogg": "audio/ogg",
+    ".flac": "audio/flac",
+    ".mp4": "video/mp4",
+    ".mpeg": "video/mpeg",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+}
+"""Media types by the end of a name. The standard library's table is read from files of the machine."""
 
 
 def media_part(part: ImagePart | AudioPart | FilePart) -> dict[str, object]:
@@ -26,7 +51,7 @@ def media_part(part: ImagePart | AudioPart | FilePart) -> dict[str, object]:
         case AudioPart(data=data, format=kind):
             return _blob(_AUDIO_TYPES.get(kind, f"audio/{kind}"), data)
         case FilePart(data=str() as data):
-            guessed = mimetypes.guess_type(part.filename or "")[0] or "application/octet-stream"
+            guessed = _type_of(part.filename or "") or "application/octet-stream"
             return _inline(data, guessed) if data.startswith("data:") else _blob(guessed, data)
         case FilePart():
             return _file(part.file_id or "", part.filename)
@@ -46,6 +71,10 @@ def _blob(media_type: str, data: str) -> dict[str, object]:
 
 
 def _file(address: str, filename: str | None = None) -> dict[str, object]:
-    guessed = mimetypes.guess_type(filename or urlsplit(address).path)[0]
+    guessed = _type_of(filename or urlsplit(address).path)
     described: dict[str, object] = {} if guessed is None else {"mimeType": guessed}
     return {"fileData": described | {"fileUri": address}}
+
+
+def _type_of(name: str) -> str | None:
+    return _FILE_TYPES.get(PurePosixPath(name).suffix.lower())

@@ -76,6 +76,7 @@ class GeminiStreamReader:
         self._meta: tuple[str | None, str | None] = (None, None)
         self._kept = KeptParts()
         self._calls = 0
+        self._usage: Usage | None = None
         self._finished = False
         self._done = False
 
@@ -139,7 +140,8 @@ class GeminiStreamReader:
         if feedback is not None and not chunk.candidates and _word(feedback.block_reason):
             raise self._blocked(feedback, data)
         usage = read_gemini_usage(chunk.usage_metadata)
-        if usage is not None:
+        if usage is not None and usage != self._usage:
+            self._usage = usage
             deltas.append(UsageChunk(usage))
         return deltas
 

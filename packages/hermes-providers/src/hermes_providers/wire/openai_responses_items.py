@@ -6,7 +6,7 @@ Wire facts: "Create a response" (platform.openai.com/docs/api-reference/response
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hermes_messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.parts import (
@@ -41,10 +41,14 @@ _NO_TEXT = "(empty message)"
 _IMAGE_BELOW = "(image: see the next user message)"
 
 
-def encode_segment(messages: Sequence[Message], quirks: ResponsesQuirks, origin: Origin) -> bytes:
+def encode_segment(
+    messages: Sequence[Message], quirks: ResponsesQuirks, origin: Origin, renamed: Mapping[int, str]
+) -> bytes:
     """One segment as JSON objects joined by commas; b"" when nothing of it is to be sent.
 
-    `origin` is where the request goes: reasoning of another origin is left out.
+    `origin` is where the request goes: reasoning of another origin is left out. `renamed` has, for assistant
+    messages (by identity) whose call ids repeat earlier ones, what makes them differ: a result is found by
+    its id alone here.
     """
     first = messages[0]
     match first:
@@ -53,7 +57,7 @@ def encode_segment(messages: Sequence[Message], quirks: ResponsesQuirks, origin:
         case UserMessage():
             items = _user_turn([m for m in messages if isinstance(m, UserMessage)])
         case AssistantMessage() | ToolMessage():
-            items = _round(messages, quirks, origin)
+            items = _round(messages, quirks, origin, renamed)
     return b",".join(map(dump, items))
 
 
@@ -94,21 +98,26 @@ def _text(text: str) -> JsonDict:
     return {"type": "input_text", "text": text}
 
 
-def _round(messages: Sequence[Message], quirks: ResponsesQuirks, origin: Origin) -> list[object]:
+def _round(
+    messages: Sequence[Message], quirks: ResponsesQuirks, origin: Origin, renamed: Mapping[int, str]
+) -> list[object]:
     """An assistant message and its results; images that no result may hold follow at the end."""
     items: list[object] = []
     images: list[object] = []
-    ids = quirks.call_ids
+    ids, ending = quirks.call_ids, ""
     for message in messages:
         match message:
             case AssistantMessage() if not is_blank(message):
                 own = own_items(message, quirks, origin)
                 # The host's own calls go back with its own ids, and so do their results.
-                ids = quirks.call_ids if own is None else _ANY_ID
-                items += _rebuilt(message, ids) if own is None else own
+                if own is not None:
+                    ids = _ANY_ID
+                else:
+                    ending = renamed.get(id(message), "")
+                items += _rebuilt(message, ids, ending) if own is None else own
             case ToolMessage():
                 output, moved = _output(message.content, quirks)
-                call_id = wire_call_id(message.tool_call_id, ids)
+                call_id = wire_call_id(message.tool_call_id + ending, ids)
                 items.append({"type": "function_call_output", "call_id": call_id, "output": output})
                 images += moved
             case _:
@@ -118,7 +127,7 @@ def _round(messages: Sequence[Message], quirks: ResponsesQuirks, origin: Origin)
     return items
 
 
-def _rebuilt(message: AssistantMessage, ids: CallIdRule) -> list[object]:
+def _rebuilt(message: AssistantMessage, ids: CallIdRule, ending: str) -> list[object]:
     """The message from its own fields, without reasoning and without the host's ids of items."""
     items: list[object] = []
     text = content_text(message.content)
@@ -129,7 +138,7 @@ def _rebuilt(message: AssistantMessage, ids: CallIdRule) -> list[object]:
     items += [
         {
             "type": "function_call",
-            "call_id": wire_call_id(call.id, ids),
+            "call_id": wire_call_id(call.id + ending, ids),
             "name": call.name,
             "arguments": valid_arguments(call.arguments),
         }

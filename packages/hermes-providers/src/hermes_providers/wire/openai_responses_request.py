@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from msgspec import Raw
 
@@ -17,6 +18,8 @@ from hermes_messages import (
     ChatRequest,
     ConfigurationError,
     ErrorKind,
+    Message,
+    MessageLog,
     ProviderError,
     SystemMessage,
     ToolSpec,
@@ -24,6 +27,7 @@ from hermes_messages import (
 from hermes_messages.parts import Origin, content_text
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
+from hermes_providers.wire.anthropic_history import LogFacts, facts_of
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.openai_chat_request import read_extra_body
@@ -45,6 +49,8 @@ class ResponsesRequestBuilder:
         self._quirks = quirks
         self._url = join_url(settings.base_url, quirks.path)
         self._extra_body = _extra_body(settings.extra_body)
+        self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
+        self._renamed: dict[int, str] = {}
         self._encoders: dict[str, StableBytes] = {}
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
@@ -80,6 +86,7 @@ class ResponsesRequestBuilder:
 
     def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
         """The system text, and the segments of everything behind it."""
+        self._renamed = facts_of(self._logs, request.history).renamed
         encoded = self._encoder(request.model).encode(request.history)
         segments = [*encoded.closed, encoded.open_tail]
         leading: list[str] = []
@@ -102,9 +109,12 @@ class ResponsesRequestBuilder:
             if len(self._encoders) >= _MAX_ENCODERS:
                 self._encoders.pop(next(iter(self._encoders)))
             origin = Origin(self._settings.provider, self._settings.host, model)
-            encoder = StableBytes(partial(encode_segment, quirks=self._quirks, origin=origin))
+            encoder = StableBytes(partial(self._encode, origin))
             self._encoders[model] = encoder
         return encoder
+
+    def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
+        return encode_segment(messages, self._quirks, origin, self._renamed)
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks
