@@ -391,11 +391,39 @@ def test_schema_of_the_answer() -> None:
     )
 
 
-def test_schema_beside_tools_only_for_models_that_take_both() -> None:
-    assert "generationConfig" in body(response_schema=SCHEMA, tools=(SPEC,))
-    assert "generationConfig" not in body(response_schema=SCHEMA, tools=(SPEC,), model=OLD)
-    assert "generationConfig" in body(response_schema=SCHEMA, model=OLD)
+def declared(sent: dict[str, Any]) -> list[str]:
+    return [one["name"] for tool in sent.get("tools", []) for one in tool["functionDeclarations"]]
+
+
+def test_schema_beside_tools_is_a_tool_for_models_that_do_not_take_both() -> None:
+    new = body(response_schema=SCHEMA, tools=(SPEC,))
+    assert ("generationConfig" in new, declared(new)) == (True, ["read_file"])
+    old = body(response_schema=SCHEMA, tools=(SPEC,), model=OLD)
+    assert ("generationConfig" in old, declared(old)) == (False, ["read_file", "submit_structured_answer"])
+    alone = body(response_schema=SCHEMA, model=OLD)
+    assert ("generationConfig" in alone, declared(alone)) == (True, [])
+
+
+def test_other_ways_to_ask_for_an_answer_in_a_form() -> None:
+    by_tool = body(response_schema=SCHEMA, quirks=GeminiQuirks(response_format="output_tool"))
+    assert declared(by_tool) == ["submit_structured_answer"]
+    assert by_tool["toolConfig"]["functionCallingConfig"] == {
+        "mode": "ANY",
+        "allowedFunctionNames": ["submit_structured_answer"],
+    }
     assert "generationConfig" not in body(response_schema=SCHEMA, quirks=GeminiQuirks(response_format="none"))
+    careful = GeminiQuirks(response_format="without_tools")
+    sent = body(response_schema=SCHEMA, tools=(SPEC,), quirks=careful)
+    assert ("generationConfig" in sent, declared(sent)) == (False, ["read_file"])
+
+
+def test_tools_are_declared_anew_when_the_schema_of_the_answer_comes_or_goes() -> None:
+    made, tools = builder(), (SPEC,)
+    bodies = [
+        json.loads(made.build(ask(tools=tools, model=OLD, response_schema=schema)))
+        for schema in (None, SCHEMA, None)
+    ]
+    assert [len(declared(sent)) for sent in bodies] == [1, 2, 1]
 
 
 @pytest.mark.parametrize("effort", get_args(ReasoningEffort))

@@ -104,6 +104,13 @@ def test_every_single_cut_gives_the_same_message() -> None:
         assert assembled(data[:place], data[place:])[1] == wanted
 
 
+def test_answer_that_was_asked_for_as_a_tool_is_text() -> None:
+    call = call_part("submit_structured_answer", args={"a": 1})
+    answered = assembled(chunk(call, finish="STOP"))[1]
+    assert (answered.message.content, answered.message.tool_calls) == ('{"a": 1}', ())
+    assert answered.finish is FinishReason.STOP
+
+
 def test_calls_without_ids_get_ids_of_their_own() -> None:
     parts = [call_part("f", args={"x": 1}), call_part("f", args={"x": 2}), call_part("f", args={"x": 2})]
     answered = assembled(chunk(*parts, finish="STOP"))[1]

@@ -12,7 +12,7 @@ from hermes_messages import ReasoningEffort
 __all__ = [
     "WIRE",
     "GeminiQuirks",
-    "answers_in_schema",
+    "answer_way",
     "is_tool_image_model",
     "sends_ids",
     "thinking_config",
@@ -44,7 +44,9 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `call_ids` says whether ids of calls are sent. `signatures` says whether a call of the current turn that
     came without a thought signature (from another host, for example) gets the documented dummy.
     `tool_images` says whether the result of a call may hold images; otherwise they stand behind it.
-    `response_format` says whether a schema can be asked for beside tools.
+    `response_format` says how an answer in a given form is asked for: by a schema, also beside tools; by a
+    schema in a request without tools, and not at all in one with tools; by a tool whose arguments are the
+    answer; or never. "by_model" asks by a schema, and older models beside tools by a tool.
     `schema_dialect` "openapi" sends schemas in Gemini's own dialect, "json_schema" as they are.
     `include_thoughts` asks for a readable summary of the thoughts when an effort is asked for.
     """
@@ -52,7 +54,7 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     call_ids: Literal["by_model", "always", "never"] = "by_model"
     signatures: Literal["by_model", "always", "never"] = "by_model"
     tool_images: Literal["by_model", "always", "never"] = "by_model"
-    response_format: Literal["by_model", "with_tools", "without_tools", "none"] = "by_model"
+    response_format: Literal["by_model", "with_tools", "without_tools", "output_tool", "none"] = "by_model"
     schema_dialect: Literal["openapi", "json_schema"] = "openapi"
     include_thoughts: bool = True
 
@@ -92,18 +94,21 @@ def is_tool_image_model(quirks: GeminiQuirks, model: str) -> bool:
     return _by(quirks.tool_images, model)
 
 
-def answers_in_schema(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> bool:
-    """Whether a schema is asked for. "Function calling with a response mime type: 'application/json' is
-    unsupported" says a model before 3 ("Structured outputs with tools", ai.google.dev)."""
+def answer_way(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> Literal["schema", "tool", "none"]:
+    """How an answer in a given form is asked for. "Function calling with a response mime type:
+    'application/json' is unsupported" says a model before 3 ("Structured outputs", with tools).
+    """
     match quirks.response_format:
         case "none":
-            return False
+            return "none"
+        case "output_tool":
+            return "tool"
         case "with_tools":
-            return True
+            return "schema"
         case "without_tools":
-            return not has_tools
+            return "none" if has_tools else "schema"
         case "by_model":
-            return not has_tools or _is_new(model)
+            return "tool" if has_tools and not _is_new(model) else "schema"
 
 
 def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Literal
 from urllib.parse import quote
 
 import msgspec
@@ -31,7 +32,7 @@ from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.gemini_contents import SYSTEM_SEGMENT, ModelRules, encode_segment, join_segments
 from hermes_providers.wire.gemini_quirks import (
     GeminiQuirks,
-    answers_in_schema,
+    answer_way,
     is_tool_image_model,
     sends_ids,
     thinking_config,
@@ -40,6 +41,7 @@ from hermes_providers.wire.gemini_quirks import (
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
 from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.openai_chat_request import read_extra_body
+from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 
 __all__ = ["GeminiRequestBuilder"]
 
@@ -58,6 +60,7 @@ class GeminiRequestBuilder:
         self._extra_body = _extra_body(settings.extra_body)
         self._encoders: dict[str, StableBytes] = {}
         self._tools: tuple[ToolSpec, ...] = ()
+        self._answer_schema_sent: Raw | None = None
         self._tools_bytes = b""
 
     @property
@@ -136,6 +139,9 @@ class GeminiRequestBuilder:
             fields["generationConfig"] = config
         if request.tools and request.tool_choice in _MODES:  # without tools, a mode is refused
             fields["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
+        elif not request.tools and self._schema_for(request, "tool") is not None:
+            only = {"mode": "ANY", "allowedFunctionNames": [OUTPUT_TOOL]}
+            fields["toolConfig"] = {"functionCallingConfig": only}
         for extra in (self._extra_body, _extra_body(request.extra_body)):
             fields.update(_with_config(extra, fields.get("generationConfig")))
         return fields
@@ -148,13 +154,16 @@ class GeminiRequestBuilder:
             "stopSequences": list(request.stop) or None,
             "thinkingConfig": thinking_config(self._quirks, request.model, request.reasoning_effort) or None,
         }
-        schema = request.response_schema
-        if schema is not None and answers_in_schema(
-            self._quirks, request.model, has_tools=bool(request.tools)
-        ):
+        schema = self._schema_for(request, "schema")
+        if schema is not None:
             config["responseMimeType"] = "application/json"
             config.update(self._answer_schema(schema))
         return {name: value for name, value in config.items() if value is not None}
+
+    def _schema_for(self, request: ChatRequest, way: Literal["schema", "tool"]) -> Raw | None:
+        """The schema of the answer, if it is asked for in this way."""
+        chosen = answer_way(self._quirks, request.model, has_tools=bool(request.tools))
+        return request.response_schema if chosen == way else None
 
     def _answer_schema(self, schema: Raw) -> dict[str, object]:
         if self._quirks.schema_dialect == "json_schema":
@@ -162,11 +171,13 @@ class GeminiRequestBuilder:
         return {"responseSchema": in_gemini_dialect(schema)}
 
     def _tools_field(self, request: ChatRequest) -> bytes:
-        if not request.tools:
+        schema = self._schema_for(request, "tool")
+        if not request.tools and schema is None:
             return b""
-        if request.tools is not self._tools:
-            self._tools = request.tools
-            declarations = [self._declaration(tool) for tool in request.tools]
+        if request.tools is not self._tools or schema is not self._answer_schema_sent:
+            self._tools, self._answer_schema_sent = request.tools, schema
+            tools = request.tools if schema is None else (*request.tools, answer_tool(schema))
+            declarations = [self._declaration(tool) for tool in tools]
             self._tools_bytes = b',"tools":' + dump([{"functionDeclarations": declarations}])
         return self._tools_bytes
 

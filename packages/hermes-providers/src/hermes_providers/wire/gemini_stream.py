@@ -27,6 +27,7 @@ from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.wire.base import ErrorReader
 from hermes_providers.wire.gemini_replay import KeptParts, ResponsePart, arguments_text
 from hermes_providers.wire.openai_responses_errors import with_kind
+from hermes_providers.wire.output_tool import OUTPUT_TOOL
 
 __all__ = ["GeminiStreamReader", "read_gemini_usage"]
 
@@ -163,7 +164,9 @@ class GeminiStreamReader:
 
     def _read_part(self, part: ResponsePart, deltas: list[Delta]) -> None:
         call = part.function_call
-        if call is not None:
+        if call is not None and call.name == OUTPUT_TOOL:
+            deltas.append(TextChunk(arguments_text(call)))  # the answer itself, asked for as a tool
+        elif call is not None:
             text = arguments_text(call)
             deltas.append(ToolCallChunk(self._calls, call.id or None, call.name, text))
             self._calls += 1
