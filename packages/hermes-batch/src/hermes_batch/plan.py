@@ -19,14 +19,14 @@ __all__ = ["Finished", "Plan", "RetryPolicy", "RowKey", "is_final", "make_plan"]
 _WORTH: dict[RecordStatus, int] = {"ok": 0, "discarded": 2, "error": 4}
 
 
-class RowKey(Struct, frozen=True):
+class RowKey(Struct, frozen=True, gc=False):
     """A row's place and content."""
 
     index: int
     content_hash: str
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, gc=False):
     """Where a record lies (the shard's name, the byte offset of its line, the line's length in bytes) and how
     its row ended."""
 
@@ -74,17 +74,14 @@ def make_plan(rows: Sequence[RowKey], finished: Iterable[Finished]) -> Plan:
 
     `finished` is in the order of recording; of two equally good records for one key the later one is taken.
     """
-    ranks: defaultdict[int, dict[RowKey, Finished]] = defaultdict(dict)
-    best: dict[RowKey, int] = {}
+    best: dict[RowKey, Finished] = {}
     for entry in finished:
-        worth = entry.worth()
-        if worth <= best.get(entry.key, worth):
-            ranks[best.get(entry.key, worth)].pop(entry.key, None)
-            ranks[worth][entry.key] = entry
-            best[entry.key] = worth
+        known = best.get(entry.key)
+        if known is None or entry.worth() <= known.worth():
+            best[entry.key] = entry
     done: dict[int, Finished] = {}
-    for worth in sorted(ranks):
-        _match(rows, ranks[worth], done)
+    for worth in sorted({entry.worth() for entry in best.values()}):
+        _match(rows, {key: entry for key, entry in best.items() if entry.worth() == worth}, done)
     return Plan(done, tuple(row.index for row in rows if row.index not in done))
 
 

@@ -190,11 +190,11 @@ class BatchRunner:
                 for remark in dataset.remarks:
                     self._progress.message(remark)
                 recorded = await self._recorded()
-                done = [record for record in recorded if is_final(record, self._retry)]
                 aborted = None
                 if not self._stop.requested:
-                    aborted = await self._execute(dataset, make_plan(dataset.keys, done), factory)
-                    recorded = await self._recorded()
+                    plan = self._plan(dataset, recorded)
+                    aborted = await self._execute(dataset, plan, factory)
+                    recorded = await self._recorded() if plan.todo else recorded
                 statistics = await self._merge(dataset, recorded, interrupted=self._stop.requested)
             if aborted is not None:
                 raise aborted
@@ -264,6 +264,9 @@ class BatchRunner:
                 f"{recorded.damaged} lines in {self._files.shards} are no records; their rows are run again"
             )
         return recorded.records
+
+    def _plan(self, dataset: ScannedDataset, recorded: Sequence[Finished]) -> Plan:
+        return make_plan(dataset.keys, (record for record in recorded if is_final(record, self._retry)))
 
     async def _execute(
         self, dataset: ScannedDataset, plan: Plan, factory: AgentFactory

@@ -1,0 +1,180 @@
+"""Ratios for hermes-batch: workers against the ideal, CPU per row, going on with a big run, memory.
+
+Run with `uv run benchmarks/bench_batch.py`. No model: the agents only wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from hermes_batch import BatchRunner
+from hermes_batch.dataset import scan_dataset
+from hermes_batch.plan import make_plan
+from hermes_batch.records import encode_record
+from hermes_batch.row_records import outcome_of_result, record_of
+from hermes_batch.rows import PromptRow, read_row
+from hermes_batch.shards import mend_torn_tails, scan_recorded
+from hermes_batch.testing import ScriptedAgent, conversation
+from hermes_messages.protocols import AgentRequest, ConversationResult
+
+CALL_S = 0.05
+CALLS = 3
+MANY = 100_000
+FEW = 10_000
+
+
+class Waiting:
+    """Agents that answer after `calls` waits; unlike `ScriptedAgents` they remember nothing."""
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    def create_agent(self, _request: AgentRequest) -> ScriptedAgent:
+        return ScriptedAgent(self._behave)
+
+    async def _behave(self, prompt: str) -> ConversationResult:
+        for _ in range(self._calls):
+            await asyncio.sleep(CALL_S)
+        return conversation(prompt, answer="An answer of ordinary length. " * 15, echo="z")
+
+
+def write_dataset(directory: Path, rows: int) -> Path:
+    path = directory / "prompts.jsonl"
+    with path.open("w") as file:
+        for number in range(rows):
+            file.write(json.dumps({"prompt": f"{number}: " + "Do this. " * 20, "id": f"r{number}"}) + "\n")
+    return path
+
+
+def runner(directory: Path, *, workers: int = 16, calls: int = 0) -> BatchRunner:
+    return BatchRunner(
+        directory / "prompts.jsonl",
+        run_name="run",
+        output_dir=directory / "data",
+        num_workers=workers,
+        require_reasoning=False,
+        agent_factory=Waiting(calls),
+    )
+
+
+def write_shards(directory: Path, rows: int) -> None:
+    """The shards of a finished run, quicker than by running it."""
+    shards = directory / "data/run/shards"
+    shards.mkdir(parents=True)
+    outcome = outcome_of_result(conversation("x", answer="An answer of ordinary length. " * 15, echo="z"))
+    row = read_row(b'{"prompt": "x"}', index=0, line_number=1)
+    assert isinstance(row, PromptRow)
+    record = record_of(row, outcome, toolsets=("file",), duration_s=1.0)
+    lines: list[bytes] = []
+    with (directory / "prompts.jsonl").open("rb") as file:
+        for index, line in enumerate(file):
+            key = read_row(line.rstrip(), index=index, line_number=index + 1).content_hash
+            lines.append(
+                encode_record(
+                    msgspec.structs.replace(record, prompt_index=index, row_hash=key, id=f"r{index}")
+                )
+            )
+    for number, start in enumerate(range(0, rows, 100), 1):
+        (shards / f"shard-{number:05}.jsonl").write_bytes(b"".join(lines[start : start + 100]))
+
+
+def against_the_ideal(workers: int, rows: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        write_dataset(directory, rows)
+        started = time.perf_counter()
+        asyncio.run(runner(directory, workers=workers, calls=CALLS).run())
+        wall = time.perf_counter() - started
+    ideal = rows / workers * CALLS * CALL_S
+    print(
+        f"{workers} workers, {rows} rows of {CALLS} calls of 50 ms:"
+        f" {wall:.2f} s, {wall / ideal:.3f}x of the ideal"
+    )
+
+
+def cpu(rows: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        write_dataset(directory, rows)
+        started = time.process_time()
+        asyncio.run(runner(directory).run())
+        spent = (time.process_time() - started) / rows * 1000
+    print(f"CPU per 1,000 rows, fsync and directories of the rows included: {spent:.2f} s")
+
+
+async def resume_scan(directory: Path) -> None:
+    shards = directory / "data/run/shards"
+    started = time.perf_counter()
+    dataset = await scan_dataset(directory / "prompts.jsonl")
+    await mend_torn_tails(shards)
+    recorded = await scan_recorded(shards)
+    plan = make_plan(dataset.keys, recorded.records)
+    print(json.dumps({"scan": time.perf_counter() - started, "todo": len(plan.todo)}))
+
+
+def peak_mb() -> float:
+    """The peak of this process; unlike `ru_maxrss` it does not begin with that of the parent."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+async def whole_resume(directory: Path) -> None:
+    started = time.perf_counter()
+    statistics = await runner(directory).run(resume=True)
+    peak = peak_mb()
+    print(json.dumps({"resume": time.perf_counter() - started, "ok": statistics.ok, "peak": peak}))
+
+
+def in_a_process(work: str, directory: Path) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, work, directory], check=True, capture_output=True)
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
+
+
+def finished_runs() -> None:
+    peaks = []
+    for rows in (FEW, MANY):
+        with tempfile.TemporaryDirectory() as name:
+            directory = Path(name)
+            write_dataset(directory, rows)
+            write_shards(directory, rows)
+            scan = in_a_process("scan", directory)
+            whole = in_a_process("resume", directory)
+            assert (scan["todo"], whole["ok"]) == (0, rows)
+            peaks.append(whole["peak"])
+            print(
+                f"{rows} finished rows: {scan['scan']:.2f} s until the first row could run;"
+                f" {whole['resume']:.2f} s with merge and statistics; peak {whole['peak']:.0f} MB"
+            )
+    print(f"memory per further row: {(peaks[1] - peaks[0]) * 1024 / (MANY - FEW):.2f} KB")
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["scan", directory]:
+            asyncio.run(resume_scan(Path(directory)))
+        case ["resume", directory]:
+            asyncio.run(whole_resume(Path(directory)))
+        case _:
+            against_the_ideal(16, 320)
+            against_the_ideal(256, 2560)
+            cpu(2000)
+            finished_runs()
+
+
+if __name__ == "__main__":
+    main()
