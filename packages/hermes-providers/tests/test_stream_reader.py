@@ -136,7 +136,16 @@ def test_usage_inside_the_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": "x"}, [], -1]
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": "x"},
+        {"prompt_tokens": 10**30},
+        [],
+        -1,
+    ],
 )
 def test_usage_that_says_nothing_is_unknown_not_zero(usage: object) -> None:
     response = assembled(event(chunk({"content": "hi"}, "stop", usage=usage)), DONE)[1]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hermes_messages import JsonValue, Usage
 
 __all__ = ["read_chat_usage"]
+
+MOST_TOKENS: Final = 1 << 40
+"""A count above this is a host's mistake; sums of counts still fit the integers of every database."""
 
 
 def read_chat_usage(said: JsonValue) -> Usage | None:
@@ -37,7 +42,7 @@ def _first_count(said: JsonValue, *names: str) -> int | None:
         return None
     for name in names:
         value = said.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
             return int(value)
     return None
 
