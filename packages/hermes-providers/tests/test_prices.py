@@ -59,7 +59,7 @@ def test_long_prompts_cost_what_they_cost() -> None:
 def test_every_row_has_a_date_and_makes_sense(row: Any) -> None:
     if row.price is not None:
         assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", row.price.as_of)
-        assert date.fromisoformat(row.price.as_of) > date(2026, 1, 1)
+        assert date.fromisoformat(row.price.as_of) > date(2025, 1, 1)
         assert 0 < row.price.input < row.price.output
         assert row.price.cache_read is None or 0 < row.price.cache_read < row.price.input
     assert find_model(row.vendor, row.model) is row

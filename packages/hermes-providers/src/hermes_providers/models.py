@@ -1,7 +1,8 @@
 """What is known of single models: context window, output limit, price, whether they reason. Data with a date.
 
-Only what a vendor's own page said is here. A model that is not here is unknown in every respect; the settings
-`context_window`, `max_output_tokens` and `prices` say what the caller knows better.
+The rows of Anthropic and DeepSeek are from the vendors' pages; those of OpenAI and Google from dated copies
+of theirs, and where a copy left something out it is None here. A model that is not here is unknown in every
+respect; the settings `context_window`, `max_output_tokens` and `prices` say what the caller knows better.
 """
 
 from __future__ import annotations
@@ -65,14 +66,10 @@ def _gpt(
     )
 
 
-def _gpt_price(input_price: float, cached: float, output: float, **more: int) -> Price:
-    return Price(
-        input=input_price,
-        output=output,
-        cache_read=cached,
-        as_of="2026-06-30",
-        long_above=more.get("long_above"),
-    )
+def _gpt_price(
+    input_price: float, cached: float, output: float, as_of: str, above: int | None = None
+) -> Price:
+    return Price(input=input_price, output=output, cache_read=cached, as_of=as_of, long_above=above)
 
 
 _MILLION = 1_000_000
@@ -90,19 +87,19 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
     _claude("claude-sonnet-4-5", _claude_price(3, 15), 200_000, 64_000),
     _claude("claude-haiku-4-5", _claude_price(1, 5), 200_000, 64_000),
     # https://platform.openai.com/docs/pricing and /docs/models
-    _gpt("gpt-5.5", _gpt_price(5, 0.5, 30, long_above=272_000), None, 128_000),
-    _gpt("gpt-5.4", _gpt_price(2.5, 0.25, 15, long_above=272_000), None, 128_000),
-    _gpt("gpt-5.4-mini", _gpt_price(0.75, 0.075, 4.5), None, 128_000),
-    _gpt("gpt-5.2", _gpt_price(1.75, 0.175, 14), 400_000, 128_000),
-    _gpt("gpt-5.1", _gpt_price(1.25, 0.125, 10), 400_000, 128_000),
-    _gpt("gpt-5", _gpt_price(1.25, 0.125, 10), 400_000, 128_000),
-    _gpt("gpt-5-mini", _gpt_price(0.25, 0.025, 2), 400_000, 128_000),
-    _gpt("gpt-5-nano", _gpt_price(0.05, 0.005, 0.4), 400_000, 128_000),
-    _gpt("gpt-4.1", _gpt_price(2, 0.5, 8), 1_047_576, 32_768, reasons=False),
-    _gpt("gpt-4.1-mini", _gpt_price(0.4, 0.1, 1.6), 1_047_576, 32_768, reasons=False),
-    _gpt("gpt-4.1-nano", _gpt_price(0.1, 0.025, 0.4), 1_047_576, 32_768, reasons=False),
-    _gpt("gpt-4o", _gpt_price(2.5, 1.25, 10), 128_000, 16_384, reasons=False),
-    _gpt("gpt-4o-mini", _gpt_price(0.15, 0.075, 0.6), 128_000, 16_384, reasons=False),
+    _gpt("gpt-5.5", _gpt_price(5, 0.5, 30, "2026-06-30", 272_000), None, 128_000),
+    _gpt("gpt-5.4", _gpt_price(2.5, 0.25, 15, "2026-06-30", 272_000), None, 128_000),
+    _gpt("gpt-5.4-mini", _gpt_price(0.75, 0.075, 4.5, "2026-06-30"), None, 128_000),
+    _gpt("gpt-5.2", _gpt_price(1.75, 0.175, 14, "2026-06-30"), 400_000, 128_000),
+    _gpt("gpt-5.1", _gpt_price(1.25, 0.125, 10, "2025-11-13"), 400_000, 128_000),
+    _gpt("gpt-5", _gpt_price(1.25, 0.125, 10, "2025-11-13"), 400_000, 128_000),
+    _gpt("gpt-5-mini", _gpt_price(0.25, 0.025, 2, "2025-11-13"), 400_000, 128_000),
+    _gpt("gpt-5-nano", _gpt_price(0.05, 0.005, 0.4, "2025-11-13"), 400_000, 128_000),
+    _gpt("gpt-4.1", _gpt_price(2, 0.5, 8, "2025-07-04"), 1_047_576, 32_768, reasons=False),
+    _gpt("gpt-4.1-mini", _gpt_price(0.4, 0.1, 1.6, "2025-07-04"), 1_047_576, 32_768, reasons=False),
+    _gpt("gpt-4.1-nano", _gpt_price(0.1, 0.025, 0.4, "2025-07-04"), 1_047_576, 32_768, reasons=False),
+    _gpt("gpt-4o", _gpt_price(2.5, 1.25, 10, "2025-07-04"), 128_000, 16_384, reasons=False),
+    _gpt("gpt-4o-mini", _gpt_price(0.15, 0.075, 0.6, "2025-07-04"), 128_000, 16_384, reasons=False),
     # https://ai.google.dev/gemini-api/docs/pricing and /docs/models
     KnownModel(
         vendor="google",
