@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from hermes_messages import StoreBusyError, StoreError, StoreSchemaError, UserMessage
-from hermes_store import SessionDB, StoreCorruptError, StoreFullError
+from hermes_store import SessionDB, StoreCorruptError, StoreFullError, StoreReadOnlyError
 from hermes_store.migrations import APPLICATION_ID, VERSION
+from hermes_store.sqlite import SqliteBackend
 
 
 def expect_refusal(path: Path, kind: type[StoreError], match: str) -> None:
@@ -243,6 +244,7 @@ def test_the_pages_of_a_small_database_run_out(tmp_path: Path) -> None:
     async def main() -> None:
         async with SessionDB(tmp_path / "s.db") as db:
             await db.create_session("s")
+            assert isinstance(db._backend, SqliteBackend)
             link = await db._backend._opened()
             full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -276,3 +278,91 @@ def test_a_copy_of_the_file_and_its_log_is_whole(tmp_path: Path) -> None:
             assert len(await db.get_messages("s")) == 1
 
     asyncio.run(main())
+
+
+def test_a_log_that_is_cut_loses_its_end_and_nothing_before_it(tmp_path: Path) -> None:
+    """A crash of the machine may leave half of the log: whole transactions of it stay."""
+    path, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+
+    async def write() -> tuple[bytes, bytes]:
+        async with SessionDB(path) as db:
+            await db.create_session("s")
+            for number in range(40):
+                await db.append_message("s", UserMessage(f"stork {number} " + "x" * 300), uid=str(number))
+            return path.read_bytes(), log.read_bytes()
+
+    base, whole = asyncio.run(write())
+
+    async def read() -> list[str]:
+        async with SessionDB(path) as db:
+            if await db.get_session("s") is None:
+                await db.create_session("s")
+            uids = [item.uid for item in await db.get_messages("s")]
+            await db.append_message("s", UserMessage("and on"), uid="next")
+            assert await db.check_integrity() == []
+            return uids
+
+    shortest = len(whole)
+    for end in (len(whole), len(whole) - 1, len(whole) - 5000, len(whole) // 2, len(whole) // 2 + 33):
+        for suffix in ("-wal", "-shm"):
+            (tmp_path / f"s.db{suffix}").unlink(missing_ok=True)
+        path.write_bytes(base)
+        log.write_bytes(whole[:end])
+        uids = asyncio.run(read())
+        assert uids == [str(number) for number in range(len(uids))]
+        shortest = min(shortest, len(uids))
+    assert 0 < shortest < 40
+
+
+def test_a_database_whose_file_may_not_be_written_is_read(tmp_path: Path) -> None:
+    """The answer is the same whoever runs this: SQLite is told that the file may only be read."""
+    path = tmp_path / "s.db"
+    make(path)
+    alter(path, "PRAGMA user_version = 1")
+    before = path.read_bytes()
+
+    async def main() -> None:
+        async with SessionDB(f"file:{path}?mode=ro") as db:
+            assert len(await db.get_messages("s")) == 200
+            with pytest.raises(StoreReadOnlyError, match="Check the rights"):
+                await db.append_message("s", UserMessage("x"))
+            assert len(await db.search_messages("message")) == 20
+
+    asyncio.run(main())
+    assert path.read_bytes() == before
+
+
+def test_an_export_to_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    program = """
+import asyncio, resource, signal, sys
+from hermes_store import SessionDB, StoreFullError
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+async def main():
+    async with SessionDB(sys.argv[1]) as db:
+        await db.list_sessions()
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        for write in (db.export_to_file, db.backup):
+            try:
+                await write(sys.argv[2])
+            except StoreFullError as error:
+                print("full:", error)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        await db.export_to_file(sys.argv[2])
+
+asyncio.run(main())
+"""
+    path = tmp_path / "s.db"
+    make(path)
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(path), str(tmp_path / "out.jsonl")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("full:") == 2
+    assert sorted(entry.name for entry in tmp_path.iterdir() if "out" in entry.name) == ["out.jsonl"]

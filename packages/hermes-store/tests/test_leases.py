@@ -1,6 +1,7 @@
 """One writer at a time: who holds the lease, and what a late writer is told."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,16 @@ from hermes_messages import (
     AssistantMessage,
     ConfigurationError,
     LeaseLostError,
+    StoreBusyError,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
 from hermes_messages.protocols import LeaseToken
 from hermes_store import SessionDB
+from hermes_store.backend import Operation, Statement
 from hermes_store.fencing import HeldLease, refusal
+from hermes_store.operations import leases
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
 
@@ -160,5 +164,127 @@ def test_an_operation_of_the_backend_is_one_transaction(tmp_path: Path) -> None:
             await stores[0].release_session_turn_lease(held[0])
         for db in stores:
             await db.close()
+
+    asyncio.run(main())
+
+
+def test_a_waiter_gets_the_lease_when_it_is_given_back_in_the_order_of_arrival(tmp_path: Path) -> None:
+    """Each waiter is a store of its own, as in another process: only the database knows the order."""
+
+    async def main() -> None:
+        stores = [SessionDB(tmp_path / "s.db") for _ in range(5)]
+        held = await stores[0].acquire_session_turn_lease("s", "first", 60)
+        order: list[str] = []
+
+        async def wait(number: int) -> None:
+            token = await stores[number].acquire_session_turn_lease("s", f"h{number}", 60)
+            order.append(token.holder)
+            await stores[number].release_session_turn_lease(token)
+
+        waiting = []
+        for number in range(1, 5):
+            waiting.append(asyncio.create_task(wait(number)))
+            await tickets(stores[0], number)
+        assert await stores[0].try_acquire_session_turn_lease("s", "barges in", 60) is None
+        await stores[0].release_session_turn_lease(held)
+        assert await stores[0].try_acquire_session_turn_lease("s", "barges in", 60) is None or order
+        await asyncio.gather(*waiting)
+        assert order == ["h1", "h2", "h3", "h4"]
+        await tickets(stores[0], 0)
+        for db in stores:
+            await db.close()
+
+    asyncio.run(main())
+
+
+async def tickets(db: SessionDB, count: int) -> None:
+    """Wait until so many stand in the queue."""
+
+    def numbers() -> Operation[int]:
+        rows = yield Statement("SELECT count(*) FROM lease_tickets")
+        return int(rows[0][0])
+
+    async with asyncio.timeout(20):
+        while await db._backend.read(numbers) != count:  # noqa: ASYNC110 - it changes in a database
+            await asyncio.sleep(0.005)
+
+
+def test_a_cancelled_wait_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Cancelled at any step, also in the moment in which the lease is granted."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for free in (True, False):
+                for times in (1, 2):
+                    for steps in range(12):
+                        held = None if free else await db.try_acquire_session_turn_lease("s", "x", 60)
+                        wait = asyncio.create_task(db.acquire_session_turn_lease("s", "me", 60))
+                        for _ in range(steps):
+                            await asyncio.sleep(0)
+                        for _ in range(times):
+                            wait.cancel()
+                            await asyncio.sleep(0)
+                        [outcome] = await asyncio.gather(wait, return_exceptions=True)
+                        if isinstance(outcome, LeaseToken):
+                            await db.release_session_turn_lease(outcome)
+                        if held is not None:
+                            await db.release_session_turn_lease(held)
+                        await tickets(db, 0)
+                        again = await db.try_acquire_session_turn_lease("s", "next", 60)
+                        assert again is not None
+                        await db.release_session_turn_lease(again)
+
+    asyncio.run(main())
+
+
+def test_a_wait_can_be_bounded(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            held = await db.acquire_session_turn_lease("s", "me", 60, wait_s=0)
+            with pytest.raises(StoreBusyError, match="did not come free"):
+                await db.acquire_session_turn_lease("s", "you", 60, wait_s=0.05)
+            await tickets(db, 0)
+            await db.release_session_turn_lease(held)
+            with pytest.raises(ConfigurationError):
+                await db.acquire_session_turn_lease("s", "you", 0)
+
+    asyncio.run(main())
+
+
+def test_the_place_of_a_waiter_that_died_is_void_after_a_while(tmp_path: Path) -> None:
+    async def main() -> None:
+        db, clock = store_with_clock(tmp_path / "s.db")
+        async with db:
+            held = await db.try_acquire_session_turn_lease("s", "holder", 10)
+            assert held is not None
+            ask = partial(leases.request, "s", "dead", 10.0, None, 5.0)
+            first = await db._backend.write(ask)
+            second = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None, 5.0))
+            assert isinstance(first, int)
+            assert isinstance(second, int)
+            assert second > first
+            await db.release_session_turn_lease(held)
+            shown = partial(leases.request, "s", "alive", 10.0, second, 5.0)
+            clock.now += 4
+            assert await db._backend.write(shown) == second
+            assert await db.try_acquire_session_turn_lease("s", "new", 10) is None
+            clock.now += 2
+            token = await db._backend.write(shown)
+            assert isinstance(token, LeaseToken)
+            assert token.holder == "alive"
+            await tickets(db, 0)
+
+    asyncio.run(main())
+
+
+def test_the_holder_whose_lease_ran_out_is_followed_by_who_waited(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            old = await db.acquire_session_turn_lease("s", "dead", 0.1)
+            new = await db.acquire_session_turn_lease("s", "heir", 60, wait_s=20)
+            assert new.number > old.number
+            with pytest.raises(LeaseLostError):
+                await db.append_message("s", UserMessage("late"), lease=old)
 
     asyncio.run(main())

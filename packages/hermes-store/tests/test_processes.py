@@ -11,11 +11,12 @@ from pathlib import Path
 from hermes_messages import ToolMessage
 from hermes_messages.protocols import LeaseToken
 from hermes_store import SessionDB
+from hermes_store.backend import Operation, Statement
 
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
 KILLS = 200 if NIGHTLY else 20
-WRITERS = (2, 8) if NIGHTLY else (2, 4)
-ROWS = 200 if NIGHTLY else 60
+WRITERS = (2, 8)
+ROWS = 200 if NIGHTLY else 40
 
 APPENDER = """
 import asyncio, sys
@@ -153,3 +154,64 @@ async def take_over(db: SessionDB) -> LeaseToken:
             if lease is not None:
                 return lease
             await asyncio.sleep(0.02)
+
+
+WAITER = """
+import asyncio, os, sys
+from hermes_messages import UserMessage
+from hermes_store import SessionDB
+
+path, name = sys.argv[1:]
+
+def tell(line):
+    os.write(1, (line + "\\n").encode())
+
+async def main():
+    async with SessionDB(path, busy_timeout_s=60) as db:
+        await db.create_session("s")
+        tell("open")
+        lease = await db.acquire_session_turn_lease("s", name, 60)
+        for number in range(3):
+            await db.append_message("s", UserMessage(name), uid=f"{name}-{number}", lease=lease)
+        await db.release_session_turn_lease(lease)
+
+asyncio.run(main())
+"""
+
+
+def test_processes_that_start_a_turn_at_once_take_turns_and_the_dead_lose_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    processes: list[subprocess.Popen[str]] = []
+
+    async def main() -> None:
+        async with SessionDB(path) as db:
+            held = await db.acquire_session_turn_lease("s", "here", 60)
+            for number in range(4):
+                command = [sys.executable, "-c", WAITER, str(path), str(number)]
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                processes.append(process)
+                assert process.stdout is not None
+                assert process.stdout.readline() == "open\n"
+                await waiting(db, number + 1)
+            processes[1].kill()
+            await db.release_session_turn_lease(held)
+            for number in (0, 2, 3):
+                _, errors = processes[number].communicate(timeout=60)
+                assert processes[number].returncode == 0, errors
+            processes[1].communicate()
+            uids = [item.uid for item in await db.get_messages("s")]
+            assert uids == [f"{number}-{row}" for number in (0, 2, 3) for row in range(3)]
+
+    asyncio.run(main())
+
+
+async def waiting(db: SessionDB, count: int) -> None:
+    """Wait until so many stand in the queue for the lease."""
+
+    def tickets() -> Operation[int]:
+        rows = yield Statement("SELECT count(*) FROM lease_tickets")
+        return int(rows[0][0])
+
+    async with asyncio.timeout(30):
+        while await db._backend.read(tickets) != count:  # noqa: ASYNC110 - it changes in a database
+            await asyncio.sleep(0.01)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import aiofiles
 from aiofiles.os import wrap
 
 from hermes_messages import ConfigurationError, StoreError
 from hermes_store.errors import StoreFullError
-from hermes_store.waiting import finish
+from hermes_store.waiting import finish, settle
 
 __all__ = ["Writable", "new_file", "publish", "read_lines", "refuse_existing", "remove", "set_aside"]
 
@@ -27,6 +28,7 @@ _fsync = wrap(os.fsync)
 _exists = wrap(os.path.lexists)
 
 PARTIAL = ".partial"
+OPENING_LIMIT_S = 5.0
 
 
 class Writable(Protocol):
@@ -45,10 +47,13 @@ async def new_file(path: str) -> AsyncIterator[Writable]:
     """
     partial = path + PARTIAL
     try:
-        async with aiofiles.open(partial, "wb") as file:
+        file = await _opened(partial, "wb")
+        try:
             yield file
             await file.flush()
             await _fsync(file.fileno())
+        finally:
+            await finish(file.close())
         await _replace(partial, path)
     except OSError as error:
         await remove(partial)
@@ -58,14 +63,32 @@ async def new_file(path: str) -> AsyncIterator[Writable]:
         raise
 
 
-async def read_lines(path: str) -> AsyncIterator[bytes]:
+async def read_lines(path: str) -> AsyncGenerator[bytes, None]:
     """The lines of the file. Raises `StoreError` when it can not be read."""
     try:
-        async with aiofiles.open(path, "rb") as file:
+        file = await _opened(path, "rb")
+        try:
             async for line in file:
                 yield line
+        finally:
+            await finish(file.close())
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; the rest of it was not read") from error
+
+
+async def _opened(path: str, mode: Literal["rb", "wb"]) -> Any:
+    """The file. Where the caller is cancelled meanwhile, it is closed again when it arrives."""
+
+    async def open_it() -> Any:
+        return await aiofiles.open(path, mode)
+
+    opening = asyncio.ensure_future(open_it())
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        if await settle(opening, OPENING_LIMIT_S) and not opening.cancelled() and opening.exception() is None:
+            await finish(opening.result().close())
+        raise
 
 
 async def refuse_existing(path: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -55,7 +55,7 @@ _OWN_COLUMNS = frozenset(
 )
 
 
-async def read_hermes_state(path: str) -> AsyncIterator[tuple[SessionDump, int]]:
+async def read_hermes_state(path: str) -> AsyncGenerator[tuple[SessionDump, int], None]:
     """Each session, parents before their children, and how many of its rows are no messages.
 
     Raises `StoreSchemaError` for another database, `StoreError`.

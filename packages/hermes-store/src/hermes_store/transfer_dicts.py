@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET, MsgspecError, Struct, UnsetType, convert
 
-from hermes_messages import ConfigurationError, JsonObject, JsonValue, MessageFormatError, Usage
+from hermes_messages import ConfigurationError, JsonValue, MessageFormatError, Usage
 from hermes_messages.openai_shape import messages_from_dicts
 from hermes_store.escaping import escape
 from hermes_store.rows import encode_metadata, message_to_columns, optional_escape
@@ -25,14 +26,14 @@ class _Exported(Struct, kw_only=True):
     cwd: str | None = None
     parent_session_id: str | None = None
     system_prompt: str | None = None
-    metadata: JsonObject = {}
+    metadata: dict[str, Any] = {}
     created_at: float | UnsetType = UNSET
     updated_at: float | UnsetType = UNSET
     ended_at: float | None = None
     end_reason: str | None = None
     api_calls: int = 0
     usage: Usage = Usage()
-    messages: list[JsonObject]
+    messages: list[dict[str, Any]]
 
 
 def dump_from_dict(exported: Mapping[str, JsonValue]) -> SessionDump:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import aclosing
 from functools import partial
 
 import msgspec
@@ -77,9 +78,10 @@ class TransferMethods(StoreMethods):
             return tally.report()
         name = os.fspath(exported)
         reader = Reader(name)
-        async for line in read_lines(name):
-            for dump in reader.feed(line):
-                await self._import(dump, tally)
+        async with aclosing(read_lines(name)) as lines:
+            async for line in lines:
+                for dump in reader.feed(line):
+                    await self._import(dump, tally)
         reader.finish()
         return tally.report()
 
@@ -90,9 +92,10 @@ class TransferMethods(StoreMethods):
         are counted in `unreadable_rows`. Raises `StoreError` for a file that is no such database.
         """
         tally = _Tally()
-        async for dump, unreadable in read_hermes_state(os.fspath(path)):
-            await self._import(dump, tally)
-            tally.unreadable += unreadable
+        async with aclosing(read_hermes_state(os.fspath(path))) as found:
+            async for dump, unreadable in found:
+                await self._import(dump, tally)
+                tally.unreadable += unreadable
         return tally.report()
 
     async def _import(self, dump: SessionDump, tally: _Tally) -> None:

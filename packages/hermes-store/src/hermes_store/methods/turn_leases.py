@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Iterable
 from functools import partial
 
 from hermes_messages import ConfigurationError, StoreBusyError
@@ -42,25 +43,33 @@ class LeaseMethods(StoreMethods):
         it did not come within `wait_s` seconds.
         """
         _check_ttl(ttl_s)
-        answers: list[LeaseToken | int] = []
+        deadline = None if wait_s is None else time.monotonic() + wait_s
+        given: set[LeaseToken | int] = set()
+        ticket: int | None = None
+        pause = FIRST_PAUSE_S
 
-        def ask() -> Operation[None]:
-            ticket = answers[-1] if answers else None
-            assert not isinstance(ticket, LeaseToken), "nobody asks again who has it"
-            # Kept here and not only returned: a cancelled caller must know what to give back.
-            answers.append((yield from leases.request(session_id, holder, ttl_s, ticket, TICKET_TTL_S)))
+        def ask() -> Operation[LeaseToken | int]:
+            answer = yield from leases.request(session_id, holder, ttl_s, ticket, TICKET_TTL_S)
+            given.add(answer)  # a cancelled caller gets no answer, but must know what to give back
+            return answer
 
         try:
-            async with asyncio.timeout(wait_s):
-                return await self._wait_for_turn(ask, answers)
-        except BaseException as error:
-            await self._give_back(answers)
-            if isinstance(error, TimeoutError):
-                raise StoreBusyError(
-                    f"the turn lease of session {session_id!r} did not come free in {wait_s} s; "
-                    "nothing is held"
-                ) from None
+            while True:
+                answer = await self._backend.write(ask)
+                if isinstance(answer, LeaseToken):
+                    return answer
+                ticket = answer
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads waiters, no secret
+                pause = min(pause * 2, LONGEST_PAUSE_S)
+        except BaseException:
+            await finish(self._give_back(given), GIVE_BACK_LIMIT_S)
             raise
+        await self._give_back(given)
+        raise StoreBusyError(
+            f"the turn lease of session {session_id!r} did not come free in {wait_s} s; nothing is held"
+        )
 
     async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
         """Hold on for another `ttl_s` seconds. Raises `LeaseLostError` when it is someone else's by now."""
@@ -71,27 +80,12 @@ class LeaseMethods(StoreMethods):
         """Give it back. A lease that was lost before is left alone."""
         await self._backend.write(partial(leases.release, lease))
 
-    async def _wait_for_turn(
-        self, ask: Callable[[], Operation[None]], answers: list[LeaseToken | int]
-    ) -> LeaseToken:
-        pause = FIRST_PAUSE_S
-        while True:
-            await self._backend.write(ask)
-            answer = answers[-1]
+    async def _give_back(self, given: Iterable[LeaseToken | int]) -> None:
+        for answer in given:
             if isinstance(answer, LeaseToken):
-                return answer
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads waiters, no secret
-            pause = min(pause * 2, LONGEST_PAUSE_S)
-
-    async def _give_back(self, answers: list[LeaseToken | int]) -> None:
-        """Undo what the last request got, bounded, however often the caller is cancelled."""
-        if not answers:
-            return
-        last = answers[-1]
-        undo = (
-            partial(leases.release, last) if isinstance(last, LeaseToken) else partial(leases.withdraw, last)
-        )
-        await finish(self._backend.write(undo), GIVE_BACK_LIMIT_S)
+                await self._backend.write(partial(leases.release, answer))
+            else:
+                await self._backend.write(partial(leases.withdraw, answer))
 
 
 def _check_ttl(ttl_s: float) -> None:

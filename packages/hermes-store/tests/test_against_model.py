@@ -1,0 +1,269 @@
+"""Random operations, cancellations and reopenings: the file answers as a store in memory does.
+
+A cancelled call has happened whole or not at all. The test looks which, and has the model follow.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from hermes_messages import (
+    AssistantMessage,
+    HermesError,
+    Message,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from hermes_messages.protocols import LeaseToken, NewMessage, SessionInfo, ToolRound
+from hermes_messages.testing import MemoryStore
+from hermes_store import SessionDB
+
+T = TypeVar("T")
+NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+
+sessions = st.sampled_from(["s", "t", "u"])
+uids = st.sampled_from([f"u{number}" for number in range(8)])
+holders = st.sampled_from(["ann", "bob"])
+texts = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\ud800"), max_size=12)
+steps = st.none() | st.integers(0, 9)
+"""After how many resumptions of the loop the call is cancelled, if it is."""
+
+
+class Outcome:
+    """What a call came to: a result, or the kind of its error."""
+
+    def __init__(self, value: object = None, error: type[BaseException] | None = None) -> None:
+        self.value = value
+        self.error = error
+
+    @property
+    def cancelled(self) -> bool:
+        return self.error is asyncio.CancelledError
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Every rule asks both stores the same and compares the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "s.db"
+        self.runner = asyncio.Runner()
+        self.db = SessionDB(self.path)
+        self.model = MemoryStore()
+        self.rounds: list[tuple[ToolRound, ToolRound]] = []
+        self.leases: dict[str, tuple[LeaseToken, LeaseToken]] = {}
+
+    def teardown(self) -> None:
+        self.runner.run(self.db.close())
+        self.runner.close()
+        self.folder.cleanup()
+
+    def ask(self, call: Callable[[], Awaitable[object]], cancel_at: int | None = None) -> Outcome:
+        async def asked() -> Outcome:
+            task = asyncio.ensure_future(call())
+            if cancel_at is not None:
+                for _ in range(cancel_at):
+                    await asyncio.sleep(0)
+                task.cancel()
+            try:
+                return Outcome(await task)
+            except (HermesError, asyncio.CancelledError) as error:
+                return Outcome(error=type(error))
+
+        return self.runner.run(asked())
+
+    def both(
+        self,
+        ours: Callable[[], Awaitable[object]],
+        model: Callable[[], Awaitable[object]],
+        cancel_at: int | None,
+        happened: Callable[[], bool],
+    ) -> tuple[Outcome, Outcome] | None:
+        """The outcomes of both; of a call that was cancelled before it happened, None."""
+        mine = self.ask(ours, cancel_at)
+        if mine.cancelled:
+            if happened():
+                # The model catches up: the same call, made again, tells what it came to.
+                return self.ask(ours), self.ask(model)
+            return None
+        other = self.ask(model)
+        assert mine.error == other.error
+        return mine, other
+
+    def stored_uids(self, session: str) -> set[str]:
+        found = self.ask(lambda: self.db.get_messages(session))
+        return {item.uid for item in found.value} if isinstance(found.value, list) else set()
+
+    def token(self, session: str, holder: str | None) -> tuple[LeaseToken | None, LeaseToken | None]:
+        if holder is None:
+            return None, None
+        return self.leases.get(f"{session}/{holder}", (None, None))
+
+    @rule(session=sessions, title=texts, cancel_at=steps)
+    def ensure(self, session: str, title: str, cancel_at: int | None) -> None:
+        info = SessionInfo(title=title, metadata={"title": title})
+        self.both(
+            lambda: self.db.ensure_session(session, info),
+            lambda: self.model.ensure_session(session, info),
+            cancel_at,
+            lambda: self.ask(lambda: self.db.get_session(session)).value is not None,
+        )
+
+    @rule(
+        session=sessions,
+        new=st.lists(st.tuples(uids, texts), min_size=1, max_size=4, unique_by=lambda item: item[0]),
+        holder=st.none() | holders,
+        cancel_at=steps,
+    )
+    def append(
+        self, session: str, new: list[tuple[str, str]], holder: str | None, cancel_at: int | None
+    ) -> None:
+        rows = [NewMessage(uid, UserMessage(text)) for uid, text in new]
+        mine, other = self.token(session, holder)
+        before = self.stored_uids(session)
+        self.both(
+            lambda: self.db.append_messages_batch(session, rows, lease=mine),
+            lambda: self.model.append_messages_batch(session, rows, lease=other),
+            cancel_at,
+            lambda: self.stored_uids(session) != before,
+        )
+
+    @rule(session=sessions, uid=uids, calls=st.integers(1, 3), holder=st.none() | holders, cancel_at=steps)
+    def begin_round(
+        self, session: str, uid: str, calls: int, holder: str | None, cancel_at: int | None
+    ) -> None:
+        message = AssistantMessage(
+            tool_calls=tuple(ToolCall(f"{uid}-{number}", "f", "{}") for number in range(calls))
+        )
+        if f"round {uid}" in self.stored_uids(session):
+            return  # asked for again with other calls it is an error in one and not in the other
+        mine, other = self.token(session, holder)
+        outcomes = self.both(
+            lambda: self.db.begin_tool_round(session, f"round {uid}", message, lease=mine),
+            lambda: self.model.begin_tool_round(session, f"round {uid}", message, lease=other),
+            cancel_at,
+            lambda: f"round {uid}" in self.stored_uids(session),
+        )
+        if outcomes is not None and isinstance(outcomes[0].value, ToolRound):
+            assert isinstance(outcomes[1].value, ToolRound)
+            self.rounds.append((outcomes[0].value, outcomes[1].value))
+
+    @precondition(lambda self: bool(self.rounds))
+    @rule(data=st.data(), text=texts, holder=st.none() | holders, cancel_at=steps)
+    def set_result(self, data: st.DataObject, text: str, holder: str | None, cancel_at: int | None) -> None:
+        ours, theirs = data.draw(st.sampled_from(self.rounds))
+        position = data.draw(st.integers(0, len(ours.result_seqs) - 1))
+        result = ToolMessage("id", text)
+        mine, other = self.token(ours.session_id, holder)
+        before = self.stored_uids(ours.session_id)
+        self.both(
+            lambda: self.db.set_tool_result(ours, position, result, lease=mine),
+            lambda: self.model.set_tool_result(theirs, position, result, lease=other),
+            cancel_at,
+            lambda: self.stored_uids(ours.session_id) != before,
+        )
+
+    @rule(session=sessions, tokens=st.none() | st.integers(0, 9), holder=holders)
+    def add_usage(self, session: str, tokens: int | None, holder: str) -> None:
+        usage = Usage(input_tokens=tokens)
+        self.both(
+            lambda: self.db.update_token_counts(session, usage, api_calls=1),
+            lambda: self.model.update_token_counts(session, usage, api_calls=1),
+            None,
+            lambda: True,
+        )
+
+    @rule(session=sessions, key=uids, value=texts, prompt=st.none() | texts, cancel_at=steps)
+    def describe(self, session: str, key: str, value: str, prompt: str | None, cancel_at: int | None) -> None:
+        def same() -> bool:
+            record = self.ask(lambda: self.db.get_session(session)).value
+            return record is not None and record.metadata.get(key) == value  # type: ignore[attr-defined]
+
+        self.both(
+            lambda: self.db.update_session_meta(session, system_prompt=prompt, metadata={key: value}),
+            lambda: self.model.update_session_meta(session, system_prompt=prompt, metadata={key: value}),
+            None if same() else cancel_at,
+            same,
+        )
+
+    @rule(session=sessions, reason=texts)
+    def end(self, session: str, reason: str) -> None:
+        self.both(
+            lambda: self.db.end_session(session, reason),
+            lambda: self.model.end_session(session, reason),
+            None,
+            lambda: True,
+        )
+
+    @rule(session=sessions, holder=holders)
+    def acquire(self, session: str, holder: str) -> None:
+        outcomes = self.both(
+            lambda: self.db.try_acquire_session_turn_lease(session, holder, 3600),
+            lambda: self.model.try_acquire_session_turn_lease(session, holder, 3600),
+            None,
+            lambda: True,
+        )
+        assert outcomes is not None
+        mine, other = (outcome.value for outcome in outcomes)
+        assert (mine is None) == (other is None)
+        if isinstance(mine, LeaseToken) and isinstance(other, LeaseToken):
+            self.leases[f"{session}/{holder}"] = (mine, other)
+
+    @rule(session=sessions, holder=holders)
+    def release(self, session: str, holder: str) -> None:
+        held = self.leases.get(f"{session}/{holder}")
+        if held is not None:
+            self.both(
+                lambda: self.db.release_session_turn_lease(held[0]),
+                lambda: self.model.release_session_turn_lease(held[1]),
+                None,
+                lambda: True,
+            )
+
+    @rule()
+    def reopen(self) -> None:
+        self.runner.run(self.db.close())
+        self.db = SessionDB(self.path)
+
+    @invariant()
+    def the_same_sessions_and_messages(self) -> None:
+        for session in ("s", "t", "u"):
+            mine = self.ask(lambda id_=session: self.db.get_messages(id_))  # type: ignore[misc]
+            other = self.ask(lambda id_=session: self.model.get_messages(id_))  # type: ignore[misc]
+            assert mine.error == other.error
+            assert content(mine) == content(other)
+            assert described(self.ask(lambda id_=session: self.db.get_session(id_))) == described(  # type: ignore[misc]
+                self.ask(lambda id_=session: self.model.get_session(id_))  # type: ignore[misc]
+            )
+
+
+def content(outcome: Outcome) -> list[tuple[str, Message]]:
+    return [(item.uid, item.message) for item in outcome.value] if isinstance(outcome.value, list) else []
+
+
+def described(outcome: Outcome) -> tuple[object, ...]:
+    record = outcome.value
+    if record is None:
+        return ()
+    names = ("id", "title", "system_prompt", "metadata", "end_reason", "message_count", "api_calls", "usage")
+    return tuple(record.__getattribute__(name) for name in names)
+
+
+TestAgainstModel = pytest.mark.timeout(1200)(StoreMachine.TestCase)
+TestAgainstModel.settings = settings(
+    max_examples=300 if NIGHTLY else 12,
+    stateful_step_count=50 if NIGHTLY else 25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)

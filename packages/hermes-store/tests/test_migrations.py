@@ -1,0 +1,112 @@
+"""Schema versions: how a database of an older one is brought to the newest, whole or not at all."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from hermes_messages import StoreError, StoreSchemaError, UserMessage
+from hermes_store import SessionDB
+from hermes_store.migrations import APPLICATION_ID, COLUMNS, STEPS, VERSION
+
+NEXT = ("ALTER TABLE sessions ADD COLUMN mood TEXT", "UPDATE sessions SET mood = 'calm'")
+
+
+def pretend_next_version(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+    """This version, and a later one that has one column more."""
+    columns = {**COLUMNS, "sessions": f"{COLUMNS['sessions']}, mood"}
+    monkeypatch.setattr("hermes_store.sqlite_open.STEPS", {**STEPS, VERSION + 1: statements})
+    monkeypatch.setattr("hermes_store.sqlite_open.VERSION", VERSION + 1)
+    monkeypatch.setattr("hermes_store.sqlite_open.COLUMNS", columns)
+
+
+async def make(path: Path) -> None:
+    async with SessionDB(path) as db:
+        await db.create_session("s")
+        await db.append_message("s", UserMessage("a stork"))
+
+
+def version_of(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    [(version,)] = connection.execute("PRAGMA user_version")
+    connection.close()
+    return int(version)
+
+
+def test_an_older_database_is_brought_up_to_date_by_whoever_opens_it_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    assert version_of(path) == VERSION
+    pretend_next_version(monkeypatch, *NEXT)
+
+    async def main() -> None:
+        stores = [SessionDB(path) for _ in range(4)]
+        await asyncio.gather(*(db.append_message("s", UserMessage("a heron")) for db in stores))
+        assert len(await stores[0].get_messages("s")) == 5
+        assert len(await stores[0].search_messages("stork")) == 1
+        for db in stores:
+            await db.close()
+
+    asyncio.run(main())
+    assert version_of(path) == VERSION + 1
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT mood FROM sessions").fetchall() == [("calm",)]
+    connection.close()
+
+
+def test_a_new_database_takes_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_next_version(monkeypatch, *NEXT)
+    asyncio.run(make(tmp_path / "s.db"))
+    assert version_of(tmp_path / "s.db") == VERSION + 1
+
+
+def test_a_step_that_fails_leaves_the_older_database_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    with monkeypatch.context() as patch:
+        pretend_next_version(patch, *NEXT, "ALTER TABLE absent ADD COLUMN x")
+
+        async def main() -> None:
+            with pytest.raises(StoreError, match="no such table"):
+                await SessionDB(path).list_sessions()
+
+        asyncio.run(main())
+    assert version_of(path) == VERSION
+    asyncio.run(make(path))
+
+
+def test_an_older_database_is_not_changed_by_one_who_may_only_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    pretend_next_version(monkeypatch, *NEXT)
+
+    async def main() -> None:
+        with pytest.raises(StoreSchemaError, match="open it once for writing"):
+            await SessionDB(path, read_only=True).list_sessions()
+
+    asyncio.run(main())
+    assert version_of(path) == VERSION
+
+
+@pytest.mark.parametrize("table", sorted(COLUMNS))
+def test_a_database_that_lacks_a_table_is_malformed(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    connection = sqlite3.connect(path)
+    connection.execute(f"ALTER TABLE {table} RENAME TO was_{table}")
+    assert connection.execute("PRAGMA application_id").fetchall() == [(APPLICATION_ID,)]
+    connection.commit()
+    connection.close()
+
+    async def main() -> None:
+        with pytest.raises(StoreSchemaError, match="not touched"):
+            await SessionDB(path).list_sessions()
+
+    asyncio.run(main())

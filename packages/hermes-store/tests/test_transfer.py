@@ -1,0 +1,277 @@
+"""Export, import and upkeep: what leaves the store comes back as it was."""
+
+import asyncio
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from hermes_messages import (
+    AssistantMessage,
+    ConfigurationError,
+    Message,
+    Origin,
+    Replay,
+    StoreError,
+    StoreSchemaError,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from hermes_messages.protocols import NewMessage
+from hermes_store import SessionDB, StoreReadOnlyError
+
+ODD = "W\x00s\x00l \ud800 \uf8ff0000 \udfff"
+MESSAGES: list[Message] = [
+    UserMessage(ODD, extra=Raw(b'{"cache": {"a":  1}}')),
+    AssistantMessage(
+        ODD,
+        reasoning="because",
+        replay=Replay(Origin("p", "h", "m"), "w", (Raw(b'{"sig": "\xc3\xa9", "n":1.0}'),)),
+        tool_calls=(ToolCall("c", "f", '{"a": 1,  "a": 2}'),),
+        usage=Usage(input_tokens=3, cost_usd=0.25),
+    ),
+    ToolMessage("c", "done", status="timed_out"),
+    AssistantMessage("fin", finish_reason="stop"),
+]
+CALLS = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
+
+
+async def fill(db: SessionDB) -> None:
+    await db.create_session("root", source="cli", title=ODD, system_prompt="Be brief.", metadata={"k": ODD})
+    await db.append_messages_batch("root", [NewMessage(f"m{n}", item) for n, item in enumerate(MESSAGES)])
+    await db.update_token_counts("root", Usage(input_tokens=5), model="m", uid="c1")
+    await db.set_session_state("root", "todos", [ODD])
+    await db.archive_and_compact(
+        "root",
+        [NewMessage("s", UserMessage("summary")), NewMessage("m3", MESSAGES[3])],
+        child_session_id="tip",
+    )
+    round_ = await db.begin_tool_round("tip", "r", CALLS)
+    await db.set_tool_result(round_, 0, ToolMessage("a", "ran"))
+    await db.suspend_round(round_, {"call": "b"})
+    await db.create_session("other", source="web")
+    await db.append_message("other", UserMessage("a heron"))
+    await db.end_session("other", "done")
+    await db.archive_sessions(["other"])
+
+
+def test_an_export_read_into_another_store_is_the_same_byte_for_byte(tmp_path: Path) -> None:
+    async def main() -> None:
+        first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+        async with SessionDB(tmp_path / "a.db") as a, SessionDB(tmp_path / "b.db") as b:
+            await fill(a)
+            assert await a.export_to_file(first) == 3
+            report = await b.import_sessions(first)
+            assert (report.sessions, report.messages, report.skipped) == (3, 9, ())
+            await b.export_to_file(second)
+            assert second.read_bytes() == first.read_bytes()
+            for id_ in ("root", "tip", "other"):
+                assert await b.get_messages(id_) == await a.get_messages(id_)
+                assert await b.get_session(id_) == await a.get_session(id_)
+            assert await b.get_resume_conversations("root") == await a.get_resume_conversations("root")
+            [waiting] = await b.suspended_rounds("tip")
+            await b.set_tool_result(waiting.round, 1, ToolMessage("b", "denied", status="denied"))
+            assert await b.open_rounds("tip") == []
+            assert len(await b.search_messages("heron")) == 1
+            again = await b.import_sessions(first)
+            assert (again.sessions, again.skipped) == (0, ("root", "tip", "other"))
+            assert await a.export_to_file(first, source="web") == 1
+
+    asyncio.run(main())
+
+
+def test_numbers_of_another_store_are_given_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "a.db") as a, SessionDB(tmp_path / "b.db") as b:
+            await b.create_session("first")
+            await b.append_messages_batch("first", [NewMessage(str(n), UserMessage("x")) for n in range(9)])
+            await fill(a)
+            await a.export_to_file(tmp_path / "x.jsonl")
+            await b.import_sessions(tmp_path / "x.jsonl")
+            assert await b.get_resume_conversations("root") == await a.get_resume_conversations("root")
+            [round_] = await b.open_rounds("tip")
+            await b.set_tool_result(round_, 1, ToolMessage("b", "ran too"))
+            stored = await b.get_messages("tip")
+            assert [item.message for item in stored][-2:] == [
+                ToolMessage("a", "ran"),
+                ToolMessage("b", "ran too"),
+            ]
+
+    asyncio.run(main())
+
+
+def test_dicts_go_out_and_in(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "a.db") as a, SessionDB(tmp_path / "b.db") as b:
+            for name in ("one", "two"):
+                await a.create_session(
+                    name, source=name, title=ODD, system_prompt="Be brief.", metadata={"k": 1}
+                )
+                await a.append_messages_batch(
+                    name, [NewMessage(str(n), item) for n, item in enumerate(MESSAGES[2:])]
+                )
+                await a.update_token_counts(name, Usage(input_tokens=5))
+                await a.end_session(name, "done")
+            exported = await a.export_all()
+            assert [session["id"] for session in exported] == ["one", "two"]
+            assert [session["id"] for session in await a.export_all(source="two")] == ["two"]
+            report = await b.import_sessions(exported)
+            assert (report.sessions, report.messages) == (2, 4)
+            assert await b.export_all() == exported
+            with pytest.raises(ConfigurationError, match="no exported session"):
+                await b.import_sessions([{"id": "x"}])
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_cut_or_no_export_is_refused_after_what_is_whole(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "x.jsonl"
+        async with SessionDB(tmp_path / "a.db") as a:
+            await fill(a)
+            await a.export_to_file(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        cases: list[tuple[bytes, str]] = [
+            (b"", "is empty"),
+            (b"my diary\n", "line 1"),
+            (b'{"type":"header","format":"hermes-sessions","version":2}\n', "version 2"),
+            (b"".join(lines[1:]), "line 1: a session begins"),
+            (b"".join([*lines[:3], *lines[4:]]), "begins where none may"),
+            (b"".join(lines[:-1]), "ends inside session 'other'"),
+            (lines[0] + lines[2], "belongs to no session"),
+        ]
+        for number, (content, match) in enumerate(cases):
+            path.write_bytes(content)
+            async with SessionDB(tmp_path / f"{number}.db") as db:
+                with pytest.raises(StoreError, match=match):
+                    await db.import_sessions(path)
+                whole = {"root", "tip"} if "ends inside" in match else set()
+                assert {record.id for record in await db.list_sessions()} == whole
+        async with SessionDB(tmp_path / "c.db") as db:
+            with pytest.raises(StoreError, match="No such file"):
+                await db.import_sessions(tmp_path / "absent.jsonl")
+            with pytest.raises(StoreError, match="not written"):
+                await db.export_to_file(tmp_path / "absent" / "x.jsonl")
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_export_leaves_no_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "a.db") as db:
+            await fill(db)
+            folder = tmp_path / "out"
+            folder.mkdir()
+            for steps in range(0, 40, 3):
+                task = asyncio.create_task(db.export_to_file(folder / "x.jsonl"))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                assert {entry.name for entry in folder.iterdir()} <= {"x.jsonl"}
+            await db.export_to_file(folder / "x.jsonl")
+            assert [entry.name for entry in folder.iterdir()] == ["x.jsonl"]
+
+    asyncio.run(main())
+
+
+HERMES = """
+CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, model TEXT,
+    model_config TEXT, system_prompt TEXT, parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL,
+    end_reason TEXT, message_count INTEGER, input_tokens INTEGER, output_tokens INTEGER,
+    billing_provider TEXT, estimated_cost_usd REAL, title TEXT, api_call_count INTEGER);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, role TEXT NOT NULL,
+    content TEXT, tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL NOT NULL,
+    finish_reason TEXT, reasoning TEXT, reasoning_details TEXT, active INTEGER);
+INSERT INTO sessions VALUES ('child', 'cli', 'ann', 'm', NULL, 'Be brief.', 'root', 200.0, NULL, NULL, 2,
+    7, 3, 'openrouter', 0.5, 'Storks #2', 4);
+INSERT INTO sessions VALUES ('root', 'cli', 'ann', 'm', '{"t": 1}', 'Be brief.', NULL, 100.0, 200.0,
+    'compression', 3, 1, 1, NULL, NULL, 'Storks', 1);
+INSERT INTO messages (session_id, role, content, timestamp, active) VALUES
+    ('root', 'user', 'Where do storks go?', 101.0, 1), ('root', 'session_meta', '{}', 101.5, 1);
+INSERT INTO messages (session_id, role, content, tool_calls, reasoning, reasoning_details, finish_reason,
+    timestamp, active) VALUES ('root', 'assistant', NULL,
+    '[{"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{\\"q\\":  1}"}}]',
+    'hm', '[{"type": "reasoning.text", "text": "hm"}]', 'tool_calls', 102.0, 1);
+INSERT INTO messages (session_id, role, content, tool_call_id, tool_name, timestamp, active) VALUES
+    ('root', 'tool', 'south', 'c1', 'look_up', 103.0, 1);
+INSERT INTO messages (session_id, role, content, timestamp, active) VALUES
+    ('child', 'user', 'taken back', 201.0, 0), ('child', 'assistant', 'South.', 202.0, 1);
+"""
+
+
+def test_the_state_file_of_hermes_agent_comes_in(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(HERMES)
+    parts = "\x00json:" + json.dumps([{"type": "text", "text": "look"}])
+    connection.execute(
+        "INSERT INTO messages (session_id, role, content, timestamp) VALUES ('child', 'user', ?, 203)",
+        (parts,),
+    )
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            report = await db.import_hermes_state(path)
+            assert (report.sessions, report.messages, report.unreadable_rows) == (2, 6, 1)
+            _, asked, result = [item.message for item in await db.get_messages("root")]
+            assert isinstance(asked, AssistantMessage)
+            assert asked.tool_calls == (ToolCall("c1", "look_up", '{"q":  1}'),)
+            assert asked.reasoning == "hm"
+            exported = (await db.get_messages_as_conversation("root"))[1]
+            assert exported["reasoning_details"] == [{"type": "reasoning.text", "text": "hm"}]
+            assert result == ToolMessage("c1", "south", name="look_up")
+            assert [item["content"] for item in await db.get_messages_as_conversation("child")] == [
+                "South.",
+                "look",
+            ]
+            assert await db.resolve_resume_session_id("root") == "child"
+            assert len((await db.get_resume_conversations("root")).display) == 6
+            child = await db.get_session("child")
+            assert child is not None
+            assert (child.provider, child.usage.cost_usd, child.api_calls) == ("openrouter", 0.5, 4)
+            assert child.metadata == {"hermes": {"user_id": "ann", "estimated_cost_usd": 0.5}}
+            assert child.created_at == 200.0
+            again = await db.import_hermes_state(path)
+            assert again.skipped == ("root", "child")
+            with pytest.raises(StoreSchemaError, match=r"no state\.db"):
+                await db.import_hermes_state(tmp_path / "s.db")
+            with pytest.raises(StoreError):
+                await db.import_hermes_state(tmp_path / "absent.db")
+
+    asyncio.run(main())
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_is_only_read_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+
+    async def main() -> None:
+        with pytest.raises(StoreError):
+            await SessionDB(path, read_only=True).list_sessions()
+        assert not path.exists()
+        async with SessionDB(path) as db:
+            await fill(db)
+        before = path.read_bytes()
+        async with SessionDB(path, read_only=True) as db:
+            assert len(await db.get_messages("root")) == 4
+            assert len(await db.search_messages("heron")) == 1
+            assert await db.check_integrity() == []
+            await db.backup(tmp_path / "copy.db")
+            with pytest.raises(StoreReadOnlyError, match="read_only"):
+                await db.append_message("root", UserMessage("x"))
+            for write in (db.vacuum, db.rebuild_search_index):
+                with pytest.raises(StoreReadOnlyError):
+                    await write()
+        assert path.read_bytes() == before
+        async with SessionDB(tmp_path / "copy.db") as copy:
+            assert len(await copy.get_messages("root")) == 4
+
+    asyncio.run(main())
