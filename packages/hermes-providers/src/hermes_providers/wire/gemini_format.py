@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from hermes_messages import ChatRequest, JsonValue
+from hermes_messages import ChatRequest
 from hermes_providers.wire.base import CountRequest, WireFormat, WireSettings
 from hermes_providers.wire.gemini_quirks import WIRE, GeminiQuirks
 from hermes_providers.wire.gemini_request import GeminiRequestBuilder
 from hermes_providers.wire.gemini_stream import GeminiStreamReader
+from hermes_providers.wire.sent_history import count_in
 
 __all__ = ["QUIRKS", "GeminiTokenCounter", "make_wire"]
 
@@ -27,12 +26,7 @@ class GeminiTokenCounter:
 
     def read(self, answer: bytes) -> int | None:
         """The number, or None when the answer has none."""
-        try:
-            said: JsonValue = msgspec.json.decode(answer)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        tokens = said.get("totalTokens") if isinstance(said, dict) else None
-        return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None
+        return count_in(answer, "totalTokens")
 
 
 def make_wire(settings: WireSettings) -> WireFormat:

@@ -19,13 +19,10 @@ from msgspec import Raw
 from hermes_messages import (
     ChatRequest,
     ConfigurationError,
-    ErrorKind,
-    ProviderError,
-    SystemMessage,
     ToolChoice,
     ToolSpec,
 )
-from hermes_messages.parts import Origin, content_text
+from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
 from hermes_providers.wire.base import WireSettings
@@ -42,10 +39,10 @@ from hermes_providers.wire.gemini_schema import in_gemini_dialect
 from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.openai_chat_request import read_extra_body
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.sent_history import ModelEncoders, split_system, unsendable
 
 __all__ = ["GeminiRequestBuilder"]
 
-_MAX_ENCODERS = 16
 _MODES: dict[ToolChoice, str] = {"none": "NONE", "required": "ANY"}
 _DOTS = re.compile(r"\.{1,2}")
 
@@ -58,7 +55,7 @@ class GeminiRequestBuilder:
         self._settings = settings
         self._quirks = quirks
         self._extra_body = _extra_body(settings.extra_body)
-        self._encoders: dict[str, StableBytes] = {}
+        self._encoders = ModelEncoders(self._encoder)
         self._tools: tuple[ToolSpec, ...] = ()
         self._answer_schema_sent: Raw | None = None
         self._tools_bytes = b""
@@ -66,7 +63,7 @@ class GeminiRequestBuilder:
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
-        return sum(encoder.encode_calls for encoder in self._encoders.values())
+        return self._encoders.encode_calls
 
     def url(self, request: ChatRequest) -> str:
         """Where the request goes: the model's name is in the path, escaped.
@@ -90,45 +87,22 @@ class GeminiRequestBuilder:
         return b'{"generateContentRequest":' + self._body(request, named) + b"}"
 
     def _body(self, request: ChatRequest, named: dict[str, object]) -> bytes:
-        system, segments = self._segments(request)
+        encoded = self._encoders.of(request.model).encode(request.history)
+        system, segments = split_system(request.history, encoded, SYSTEM_SEGMENT)
         head = named | self._fields(request, system)
         tools = self._tools_field(request) if "tools" not in head else b""
         start = dump(head)[:-1] + b"," if head else b"{"
         return b"".join((start, b'"contents":[', *join_segments(segments), b"]", tools, b"}"))
 
-    def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
-        """The system text, and the segments of everything behind it."""
-        encoded = self._encoder(request.model).encode(request.history)
-        segments = [*encoded.closed, encoded.open_tail]
-        leading: list[str] = []
-        for message in request.history:
-            if not isinstance(message, SystemMessage):
-                break
-            leading.append(content_text(message.content))
-        del segments[: len(leading)]
-        if SYSTEM_SEGMENT in segments:
-            raise _unsendable("a system message stands behind other messages; only the first may be one")
-        sent = [segment for segment in segments if segment]
-        if not sent:
-            raise _unsendable("the conversation holds nothing to send")
-        return "\n\n".join(text for text in leading if text.strip()), sent
-
     def _encoder(self, model: str) -> StableBytes:
         """The encoder for a model: ids, signatures and the parts that go back depend on it."""
-        encoder = self._encoders.get(model)
-        if encoder is None:
-            if len(self._encoders) >= _MAX_ENCODERS:
-                self._encoders.pop(next(iter(self._encoders)))
-            origin = Origin(self._settings.provider, self._settings.host, model)
-            quirks = self._quirks
-            rules = ModelRules(
-                ids=sends_ids(quirks, model),
-                tool_images=is_tool_image_model(quirks, model),
-                signatures=wants_signatures(quirks, model),
-            )
-            encoder = StableBytes(partial(encode_segment, rules=rules, origin=origin))
-            self._encoders[model] = encoder
-        return encoder
+        origin = Origin(self._settings.provider, self._settings.host, model)
+        rules = ModelRules(
+            ids=sends_ids(self._quirks, model),
+            tool_images=is_tool_image_model(self._quirks, model),
+            signatures=wants_signatures(self._quirks, model),
+        )
+        return StableBytes(partial(encode_segment, rules=rules, origin=origin))
 
     def _fields(self, request: ChatRequest, system: str) -> dict[str, object]:
         fields: dict[str, object] = {}
@@ -197,7 +171,7 @@ def model_path(model: str) -> str:
     """The model as a path: `models/NAME`, or the name itself when it has its collection in front."""
     segments = model.split("/")
     if any(not segment or _DOTS.fullmatch(segment) for segment in segments):
-        raise _unsendable(f"the model's name {model!r} can not stand in an address")
+        raise unsendable(f"the model's name {model!r} can not stand in an address")
     path = "/".join(quote(segment, safe="") for segment in segments)
     return path if len(segments) > 1 else f"models/{path}"
 
@@ -218,7 +192,3 @@ def _with_config(extra: dict[str, Raw], ours: object) -> dict[str, object]:
         return extra | {"generationConfig": ours | msgspec.json.decode(given, type=dict[str, Raw])}
     except msgspec.MsgspecError as error:
         raise ConfigurationError(f"extra_body: generationConfig is no JSON object: {error}") from None
-
-
-def _unsendable(reason: str) -> ProviderError:
-    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)

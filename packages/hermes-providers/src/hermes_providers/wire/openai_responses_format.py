@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from hermes_messages import ChatRequest, JsonValue
+from hermes_messages import ChatRequest
 from hermes_providers.credentials import join_url
 from hermes_providers.wire.base import CountRequest, WireFormat, WireSettings
 from hermes_providers.wire.openai_responses_quirks import WIRE, ResponsesQuirks
 from hermes_providers.wire.openai_responses_request import ResponsesRequestBuilder
 from hermes_providers.wire.openai_responses_stream import ResponsesStreamReader
+from hermes_providers.wire.sent_history import count_in
 
 __all__ = ["QUIRKS", "ResponsesTokenCounter", "make_wire"]
 
@@ -29,12 +28,7 @@ class ResponsesTokenCounter:
 
     def read(self, answer: bytes) -> int | None:
         """The number, or None when the answer has none."""
-        try:
-            said: JsonValue = msgspec.json.decode(answer)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        tokens = said.get("input_tokens") if isinstance(said, dict) else None
-        return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None
+        return count_in(answer, "input_tokens")
 
 
 def make_wire(settings: WireSettings) -> WireFormat:

@@ -17,14 +17,11 @@ from msgspec import Raw
 from hermes_messages import (
     ChatRequest,
     ConfigurationError,
-    ErrorKind,
     Message,
     MessageLog,
-    ProviderError,
-    SystemMessage,
     ToolSpec,
 )
-from hermes_messages.parts import Origin, content_text
+from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
 from hermes_providers.wire.anthropic_history import LogFacts, facts_of
@@ -33,10 +30,10 @@ from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.openai_chat_request import read_extra_body
 from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
+from hermes_providers.wire.sent_history import ModelEncoders, split_system
 
 __all__ = ["ResponsesRequestBuilder"]
 
-_MAX_ENCODERS = 16
 _NOT_COUNTED = ("stream", "store", "include", "max_output_tokens", "temperature", "prompt_cache_key")
 
 
@@ -51,14 +48,14 @@ class ResponsesRequestBuilder:
         self._extra_body = _extra_body(settings.extra_body)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
         self._renamed: dict[int, str] = {}
-        self._encoders: dict[str, StableBytes] = {}
+        self._encoders = ModelEncoders(self._encoder)
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
 
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
-        return sum(encoder.encode_calls for encoder in self._encoders.values())
+        return self._encoders.encode_calls
 
     def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
         """Where the request goes."""
@@ -85,33 +82,14 @@ class ResponsesRequestBuilder:
         return b"".join((dump(head)[:-1], b',"input":[', b",".join(segments), b"]", tools, b"}"))
 
     def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
-        """The system text, and the segments of everything behind it."""
         self._renamed = facts_of(self._logs, request.history).renamed
-        encoded = self._encoder(request.model).encode(request.history)
-        segments = [*encoded.closed, encoded.open_tail]
-        leading: list[str] = []
-        for message in request.history:
-            if not isinstance(message, SystemMessage):
-                break
-            leading.append(content_text(message.content))
-        del segments[: len(leading)]
-        if SYSTEM_SEGMENT in segments:
-            raise _unsendable("a system message stands behind other messages; only the first may be one")
-        sent = [segment for segment in segments if segment]
-        if not sent:
-            raise _unsendable("the conversation holds nothing to send")
-        return "\n\n".join(text for text in leading if text.strip()), sent
+        encoded = self._encoders.of(request.model).encode(request.history)
+        return split_system(request.history, encoded, SYSTEM_SEGMENT)
 
     def _encoder(self, model: str) -> StableBytes:
         """The encoder for a model: only it takes the items of its earlier responses back."""
-        encoder = self._encoders.get(model)
-        if encoder is None:
-            if len(self._encoders) >= _MAX_ENCODERS:
-                self._encoders.pop(next(iter(self._encoders)))
-            origin = Origin(self._settings.provider, self._settings.host, model)
-            encoder = StableBytes(partial(self._encode, origin))
-            self._encoders[model] = encoder
-        return encoder
+        origin = Origin(self._settings.provider, self._settings.host, model)
+        return StableBytes(partial(self._encode, origin))
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)
@@ -190,7 +168,3 @@ def _tools(tools: Sequence[ToolSpec]) -> list[object]:
         }
         for tool in tools
     ]
-
-
-def _unsendable(reason: str) -> ProviderError:
-    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)
