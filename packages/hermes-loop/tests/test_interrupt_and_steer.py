@@ -9,6 +9,7 @@ import pytest
 
 from hermes_loop import AIAgent, TurnEnded, TurnEvent, TurnStarted
 from hermes_loop.events import AttemptDiscarded, StepEnded, StepStarted, ToolEnded, ToolStarted
+from hermes_loop.shielding import Bounds
 from hermes_messages import (
     AssistantMessage,
     ConfigurationError,
@@ -21,6 +22,7 @@ from hermes_messages import (
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
+    ScriptStep,
     SimpleExecutor,
     StepGate,
     ToolDouble,
@@ -327,6 +329,31 @@ def test_leaving_the_events_early_cancels_the_turn_and_leaks_nothing() -> None:
             assert store.held_lease("s") is None
             assert validate(store.messages("s")) == []
             assert await agent.chat("again") == "ok"
+
+    asyncio.run(main())
+
+
+def test_leaving_the_events_of_a_turn_that_does_not_end_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
+    released = asyncio.Event()
+
+    async def deaf(_: object) -> ScriptStep:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+        return text("At last.")
+
+    async def main() -> None:
+        async with AIAgent(provider=ScriptedProvider([deaf])) as agent:
+            try:
+                async with aclosing(agent.stream("go")) as events:
+                    async for _ in events:
+                        break
+            finally:
+                released.set()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
 

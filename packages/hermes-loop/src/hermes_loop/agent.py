@@ -262,7 +262,7 @@ class AIAgent:
         finally:
             if not task.done():
                 await finish_despite_cancel(lambda: stop_tasks((task,), DEFAULT_BOUNDS.limit_s))
-            if not task.cancelled():
+            if task.done() and not task.cancelled():
                 task.exception()
 
     def interrupt(self) -> bool:
