@@ -167,8 +167,8 @@ _ROUTERS: tuple[Profile, ...] = (
         quirks=ChatQuirks(
             # https://console.groq.com/docs/openai: messages[].name is refused.
             max_tokens_key="max_completion_tokens",
-            # https://console.groq.com/docs/structured-outputs: "Streaming and tool use are not currently
-            # supported with Structured Outputs".
+            # https://console.groq.com/docs/structured-outputs: few models have them, and neither with
+            # streaming nor with tools.
             response_format="output_tool",
             # https://console.groq.com/docs/reasoning: the field is called `reasoning`.
             reasoning_read=("reasoning", "reasoning_content"),
