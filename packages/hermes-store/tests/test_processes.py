@@ -187,11 +187,7 @@ def test_processes_that_start_a_turn_at_once_take_turns_and_the_dead_lose_their_
         async with SessionDB(path) as db:
             held = await db.acquire_session_turn_lease("s", "here", 60)
             for number in range(4):
-                command = [sys.executable, "-c", WAITER, str(path), str(number)]
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                processes.append(process)
-                assert process.stdout is not None
-                assert process.stdout.readline() == "open\n"
+                processes.append(start_waiter(path, number))
                 await waiting(db, number + 1)
             processes[1].kill()
             await db.release_session_turn_lease(held)
@@ -203,6 +199,14 @@ def test_processes_that_start_a_turn_at_once_take_turns_and_the_dead_lose_their_
             assert uids == [f"{number}-{row}" for number in (0, 2, 3) for row in range(3)]
 
     asyncio.run(main())
+
+
+def start_waiter(path: Path, number: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WAITER, str(path), str(number)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
 
 
 async def waiting(db: SessionDB, count: int) -> None:
