@@ -86,7 +86,6 @@ class Bare:
         async with aiosqlite.connect(path) as connection:
             await connection.execute("PRAGMA journal_mode = WAL")
             await connection.execute("PRAGMA synchronous = NORMAL")
-            await connection.execute("PRAGMA wal_autocheckpoint = 4000")
             await connection.execute(
                 "CREATE TABLE messages (seq INTEGER PRIMARY KEY, session TEXT, uid TEXT, body TEXT, at REAL)"
             )

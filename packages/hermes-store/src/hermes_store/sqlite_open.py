@@ -32,10 +32,6 @@ BUSY_WAIT_MS = 20
 """How long SQLite itself waits for a lock. It blocks the connection's thread, so it is short; the longer
 wait happens between attempts, in the event loop, where it can be cancelled."""
 
-LOG_PAGES = 4000
-"""Pages in the write-ahead log (16 MB) after which they move to the file. Appends write the same few pages
-again and again, so fewer moves cost much less; SQLite's own value is 1000."""
-
 _INDEX_STATE = "SELECT value FROM settings WHERE name = 'index'"
 
 
@@ -86,7 +82,6 @@ def prepare(connection: sqlite3.Connection, path: str, options: SqliteOptions) -
         return _as_it_is(connection, path, version)
     journal_mode = _set_journal_mode(connection, path, options)
     connection.execute(f"PRAGMA synchronous = {options.synchronous}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
     connection.execute("PRAGMA foreign_keys = ON")
     if version < VERSION:
         _migrate(connection, path)
