@@ -6,19 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_counts import fewer_examples
 from hermes_messages import (
     ChatResponse,
     ConfigurationError,
     FinishReason,
+    InvariantError,
     Origin,
     ReasoningDelta,
     Replay,
+    State,
     StreamEvent,
     TextDelta,
     ToolCall,
     ToolCallArgumentsDelta,
     ToolCallStarted,
+    ToolMessage,
+    Transcript,
     Usage,
+    UserMessage,
 )
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.deltas import (
@@ -327,6 +333,17 @@ def test_no_text_and_empty_text_are_different() -> None:
     assert assemble([TextChunk("<think>x</think>"), call])[1].message.content == ""
 
 
+def test_a_blank_answer_is_not_replaced_by_text_of_an_earlier_round() -> None:
+    call = ToolCallChunk(id="a", name="f", arguments="{}")
+    _, first = assemble([TextChunk("foo"), call, FinishChunk("tool_calls")])
+    transcript = Transcript([UserMessage("hi"), first.message, ToolMessage("a", "ok")])
+    _, second = assemble([TextChunk(""), FinishChunk("stop")])
+    assert second.message.content == ""
+    with pytest.raises(InvariantError):
+        transcript.append(second.message)
+    assert transcript.state is State.RESULTS_GIVEN
+
+
 def test_no_reasoning_and_empty_reasoning_are_different() -> None:
     assert assemble([TextChunk("a")])[1].message.reasoning is None
     events, response = assemble([ReasoningChunk(""), TextChunk("a")])
@@ -489,6 +506,7 @@ CHUNKS = st.tuples(
 )
 
 
+@fewer_examples
 @given(st.lists(CHUNKS, max_size=8), st.sampled_from(["tool_calls", "length", None]), st.booleans())
 def test_no_argument_text_is_ever_lost(
     chunks: list[tuple[int | None, str | None, str | None, str]], word: str | None, complete: bool

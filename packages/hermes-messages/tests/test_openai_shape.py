@@ -11,6 +11,7 @@ from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     AudioPart,
+    Content,
     FilePart,
     ImagePart,
     JsonObject,
@@ -27,10 +28,17 @@ from hermes_messages import (
     ToolMessage,
     Usage,
     UserMessage,
+    content_text,
+    decode_messages,
+    encode_messages,
+    estimate_tokens,
     messages_from_dicts,
     read_messages,
     to_dicts,
+    to_openai_row,
+    to_trajectory,
 )
+from hermes_messages.transcript_rules import is_blank
 from message_strategies import any_messages, conversations
 
 
@@ -49,6 +57,7 @@ def assistant(*calls: JsonValue, **others: JsonValue) -> JsonObject:
     return {"role": "assistant", "content": None, "tool_calls": list(calls), **others}
 
 
+@fewer_examples
 @given(st.lists(any_messages, max_size=4))
 def test_full_round_trip_is_lossless(messages: list[Message]) -> None:
     assert messages_from_dicts(to_dicts(messages, full=True)) == messages
@@ -239,6 +248,52 @@ def test_text_only_parts_are_sent_as_plain_text() -> None:
     assert quirks == [(QuirkKind.LIST_CONTENT, "$.content")]
     assert to_dicts([message])[0]["content"] == "ab"
     assert messages_from_dicts(to_dicts([message], full=True)) == [message]
+
+
+def test_blank_text_blocks_are_not_written_for_a_request() -> None:
+    image = ImagePart("https://e.org/a.png")
+    mixed = UserMessage((TextPart(" \n"), image, TextPart("")))
+    (written,) = to_dicts([mixed])
+    assert written["content"] == [{"type": "image_url", "image_url": {"url": "https://e.org/a.png"}}]
+    assert messages_from_dicts(to_dicts([mixed], full=True)) == [mixed]
+    assert to_dicts([UserMessage((TextPart(" \n"),))])[0]["content"] == " \n"
+    marked = TextPart("", Raw(b'{"cache_control":{"type":"ephemeral"}}'))
+    assert to_dicts([UserMessage((marked, image))])[0]["content"] != written["content"]
+
+
+def test_output_only_fields_are_not_written_for_a_request() -> None:
+    message = AssistantMessage(
+        "x",
+        replay=Replay(Origin("p", "h", "m"), "w", ()),
+        finish_reason="stop",
+        usage=Usage(input_tokens=3),
+    )
+    assert to_dicts([message, ToolMessage("a", "x", status="error")]) == [
+        {"role": "assistant", "content": "x"},
+        {"role": "tool", "tool_call_id": "a", "content": "x"},
+    ]
+
+
+def test_ids_of_any_length_and_characters_stay_as_they_came() -> None:
+    call_id = "call_abc|fc_HIR/d_iG+" + "0123456789" * 8
+    dicts: list[JsonObject] = [
+        assistant({"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}),
+        {"role": "tool", "tool_call_id": call_id, "content": "x"},
+    ]
+    messages = messages_from_dicts(dicts)
+    assert to_dicts(messages) == dicts
+    assert decode_messages(encode_messages(messages)) == messages
+
+
+def test_every_text_helper_takes_text_parts_and_nothing() -> None:
+    contents: list[Content | None] = ["x", (), (ImagePart("https://e.org/a.png"),), (TextPart("x"),)]
+    for content in [*contents, None]:
+        message = AssistantMessage(content)
+        assert isinstance(content_text(content), str)
+        assert estimate_tokens([message]) > 0
+        assert to_trajectory([message])[0]["from"] == "gpt"
+        assert to_openai_row([message])["messages"][0]["role"] == "assistant"
+        assert is_blank(message) == (content in (None, ()))
 
 
 def test_image_only_tool_result_is_kept() -> None:

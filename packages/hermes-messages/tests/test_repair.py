@@ -73,6 +73,7 @@ def test_any_list_becomes_valid_and_needs_no_second_repair(messages: list[Messag
     assert all(new is old for new, old in zip(again.messages, repaired.messages, strict=True))
 
 
+@fewer_examples
 @given(broken_conversations)
 def test_a_closed_repair_owes_nothing(messages: list[Message]) -> None:
     repaired = repair(messages, close_round=True)

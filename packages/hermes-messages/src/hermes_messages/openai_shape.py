@@ -53,8 +53,9 @@ __all__ = [
 def to_dicts(messages: Iterable[Message], *, full: bool = False) -> list[JsonObject]:
     """The messages as OpenAI chat dicts, new ones at each call.
 
-    Content whose parts are all plain text is written as one string, `tool_calls` only when there are calls,
-    and the keys of `extra` beside the known ones, which they never replace.
+    Content whose parts are all plain text is written as one string, beside other parts blank text is left
+    out, `tool_calls` is written only when there are calls, and the keys of `extra` beside the known ones,
+    which they never replace.
 
     `full` keeps everything that `messages_from_dicts` can read back: the parts as they are, `status`,
     `usage`, `finish_reason`, and `replay` with each block as its JSON text, byte for byte. Raises
@@ -128,7 +129,13 @@ def _content(content: Content, index: int, *, full: bool) -> JsonValue:
         return content
     if not full and all(isinstance(part, TextPart) and part.extra is None for part in content):
         return content_text(content)
-    return [_part(part, index) for part in content]
+    parts = content if full else [part for part in content if not _is_blank_text(part)]
+    return [_part(part, index) for part in parts]
+
+
+def _is_blank_text(part: Part) -> bool:
+    """Text blocks without text are refused by some hosts, which is why a request has none."""
+    return isinstance(part, TextPart) and part.extra is None and not part.text.strip()
 
 
 def _part(part: Part, index: int) -> JsonObject:

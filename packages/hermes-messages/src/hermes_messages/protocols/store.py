@@ -24,8 +24,13 @@ __all__ = [
     "SessionStore",
     "StoreFactory",
     "StoredMessage",
+    "SupportsCompression",
+    "SupportsLeaseQueue",
     "SupportsLeases",
     "SupportsSearch",
+    "SupportsSessionState",
+    "SupportsSuspension",
+    "SuspendedRound",
     "ToolRound",
 ]
 
@@ -177,6 +182,85 @@ class SupportsLeases(Protocol):
 
     async def release_session_turn_lease(self, lease: LeaseToken) -> None:
         """Give it back. A lease that was lost before is left alone."""
+        ...
+
+
+@runtime_checkable
+class SupportsLeaseQueue(Protocol):
+    """A store in which turns wait for the lease in the order of their arrival, across processes."""
+
+    async def acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
+    ) -> LeaseToken:
+        """The lease, after those who asked before. A cancelled wait leaves nothing held and no place taken.
+
+        Raises `StoreBusyError` when it did not come within `wait_s` seconds.
+        """
+        ...
+
+
+class SuspendedRound(Struct, frozen=True):
+    """A round of tool calls that waits for a decision. `pending` is what was given to `suspend_round`."""
+
+    round: ToolRound
+    pending: JsonValue
+
+
+@runtime_checkable
+class SupportsSuspension(Protocol):
+    """A store that marks rounds which wait for a person, so that nobody closes them meanwhile."""
+
+    async def suspend_round(
+        self, round_: ToolRound, pending: JsonValue, *, lease: LeaseToken | None = None
+    ) -> None:
+        """Mark an open round and keep `pending` (JSON) with it. The last result takes the mark away."""
+        ...
+
+    async def resume_round(self, round_: ToolRound, *, lease: LeaseToken | None = None) -> None:
+        """Take the mark away; the round is an open one like others then."""
+        ...
+
+    async def suspended_rounds(self, session_id: str) -> list[SuspendedRound]:
+        """The marked rounds, oldest first. Raises `SessionNotFoundError`."""
+        ...
+
+
+@runtime_checkable
+class SupportsSessionState(Protocol):
+    """A store that keeps small named values (`todos`, ...) for a session. Not fenced by leases."""
+
+    async def get_session_state(self, session_id: str, name: str) -> JsonValue:
+        """The value, or None. Raises `SessionNotFoundError`."""
+        ...
+
+    async def set_session_state(self, session_id: str, name: str, value: JsonValue) -> None:
+        """Keep a JSON value; None removes it. Raises `SessionNotFoundError`."""
+        ...
+
+
+@runtime_checkable
+class SupportsCompression(Protocol):
+    """A store in which a shorter conversation takes the place of a long one, whose history is kept."""
+
+    async def archive_and_compact(
+        self,
+        session_id: str,
+        messages: Sequence[NewMessage],
+        *,
+        child_session_id: str | None = None,
+        lease: LeaseToken | None = None,
+    ) -> str:
+        """Put `messages` in the place of the session's, in one transaction; the id of the session that goes on.
+
+        Without `child_session_id` the old messages are archived and the session goes on; with it the session
+        ends and a child of the same lineage, and lease, begins. A message whose uid is known is carried over.
+        A repeated call changes nothing. Raises `StoreError` inside a tool round, `SessionNotFoundError`,
+        `LeaseLostError`.
+        """
+        ...
+
+    async def resolve_resume_session_id(self, session_id: str) -> str:
+        """The newest session of the lineage; an unknown id is its own."""
         ...
 
 
