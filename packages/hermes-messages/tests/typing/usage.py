@@ -12,7 +12,6 @@ from hermes_messages import (
     ChatRequest,
     ChatResponse,
     FinishReason,
-    History,
     JsonObject,
     Message,
     ModelInfo,
@@ -95,23 +94,6 @@ class Echo:
 
     async def close(self) -> None:
         return None
-
-
-class Silent:
-    name = "silent"
-
-
-def misuse() -> None:
-    message = UserMessage("hi")
-    message.content = "changed"  # type: ignore[misc]
-    ToolMessage("a", "ok", status="fine")  # type: ignore[arg-type]
-    AssistantMessage(tool_calls=[ToolCall("a", "f", "{}")])  # type: ignore[arg-type]
-    UserMessage(None)  # type: ignore[arg-type]
-    Transcript(["hi"])  # type: ignore[list-item]
-    to_dicts([message], True)  # type: ignore[call-arg]
-    ChatRequest("model", History.of([message]))  # type: ignore[call-arg]
-    wanted: Provider = Silent()  # type: ignore[assignment]
-    del wanted
 
 
 provider: Provider = Echo()
