@@ -28,7 +28,6 @@ from hermes_store.records import (
     ImportReport,
     ModelUsage,
     RetentionReport,
-    SuspendedRound,
 )
 from hermes_store.session_db import SessionDB
 
@@ -44,6 +43,5 @@ __all__ = [
     "StoreCorruptError",
     "StoreFullError",
     "StoreReadOnlyError",
-    "SuspendedRound",
     "set_aside",
 ]

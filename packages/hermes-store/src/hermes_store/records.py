@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from hermes_messages import JsonObject, JsonValue, Usage
-from hermes_messages.protocols import ToolRound
+from hermes_messages import JsonObject, Usage
 
 __all__ = [
     "CallRecord",
@@ -15,15 +14,7 @@ __all__ = [
     "ImportReport",
     "ModelUsage",
     "RetentionReport",
-    "SuspendedRound",
 ]
-
-
-class SuspendedRound(Struct, frozen=True):
-    """A round of tool calls that waits for a decision. `pending` is what was given to `suspend_round`."""
-
-    round: ToolRound
-    pending: JsonValue
 
 
 class CallRecord(Struct, frozen=True, kw_only=True):

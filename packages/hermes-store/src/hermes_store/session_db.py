@@ -7,7 +7,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from hermes_messages import ConfigurationError
-from hermes_messages.protocols import SessionStore, SupportsLeases, SupportsSearch
+from hermes_messages.protocols import (
+    SessionStore,
+    SupportsCompression,
+    SupportsLeaseQueue,
+    SupportsLeases,
+    SupportsSearch,
+    SupportsSessionState,
+    SupportsSuspension,
+)
 from hermes_store.backend import Backend, Operation
 from hermes_store.methods.lineages import LineageMethods
 from hermes_store.methods.searching import SearchMethods
@@ -117,5 +125,8 @@ def _nothing() -> Operation[None]:
 
 if TYPE_CHECKING:
 
-    def _fits(db: SessionDB) -> tuple[SessionStore, SupportsLeases, SupportsSearch]:
+    def _fits(db: SessionDB) -> tuple[SessionStore, SupportsLeases, SupportsLeaseQueue, SupportsSearch]:
+        return db, db, db, db
+
+    def _fits_too(db: SessionDB) -> tuple[SupportsCompression, SupportsSuspension, SupportsSessionState]:
         return db, db, db

@@ -250,7 +250,7 @@ class SupportsCompression(Protocol):
         child_session_id: str | None = None,
         lease: LeaseToken | None = None,
     ) -> str:
-        """Put `messages` in the place of the session's, in one transaction; the id of the session that goes on.
+        """Put `messages` in the place of the session's, in one transaction; the id of the one that goes on.
 
         Without `child_session_id` the old messages are archived and the session goes on; with it the session
         ends and a child of the same lineage, and lease, begins. A message whose uid is known is carried over.

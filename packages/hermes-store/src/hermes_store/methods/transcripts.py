@@ -10,10 +10,9 @@ from itertools import count
 
 from hermes_messages import AssistantMessage, JsonObject, JsonValue, Message, StoreError, ToolMessage
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, ToolRound
+from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, SuspendedRound, ToolRound
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import lineage, messages, reading, suspension
-from hermes_store.records import SuspendedRound
 from hermes_store.rows import encode_json, message_to_columns
 
 __all__ = ["TranscriptMethods"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from hermes_messages import StoreError
-from hermes_messages.protocols import LeaseToken, ToolRound
+from hermes_messages.protocols import LeaseToken, SuspendedRound, ToolRound
 from hermes_store.backend import Operation, Statement
 from hermes_store.operations.access import find_session_key, open_for_writing
-from hermes_store.records import SuspendedRound
 
 __all__ = ["resume", "suspend", "suspended"]
 
