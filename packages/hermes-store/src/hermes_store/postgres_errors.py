@@ -34,15 +34,17 @@ _GONE = frozenset({"25P03", "57P01", "57P02", "57P05"})
 
 def is_connection_lost(error: psycopg.Error) -> bool:
     """Whether the connection ended under the statement, so that the server can not have answered it."""
-    if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return False
     state = error.sqlstate
-    return state is None or state in _GONE or state.startswith("08")
+    if state is None:
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return state in _GONE or state.startswith("08")
 
 
 def to_store_error(error: psycopg.Error, dsn: Dsn) -> StoreError:
     """The store's error for `error`, without the secrets of `dsn`."""
-    what = dsn.mask(f"{dsn.name}: {str(error).strip()}")
+    # Of the server's answer the message only: details quote rows.
+    said = error.diag.message_primary or str(error).strip()
+    what = dsn.mask(f"{dsn.name}: {said}")
     if is_connection_lost(error):
         return StoreConnectionError(
             f"{what}. Nothing of this call was kept; try again once the server answers"

@@ -8,7 +8,7 @@ import re
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import psycopg
 from msgspec import Struct
@@ -68,6 +68,33 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"pool_size={self.pool_size!r}: at least one connection is needed")
 
 
+class _Jobs:
+    """The pool's queue of jobs, as one of its workers sees it."""
+
+    def __init__(self, queue: asyncio.Queue[Any]) -> None:
+        self._queue = queue
+
+    async def get(self) -> object:
+        """The next job; a worker that was cancelled gets no more."""
+        worker = asyncio.current_task()
+        if worker is not None and worker.cancelling():
+            raise asyncio.CancelledError
+        return await self._queue.get()
+
+
+class _Pool(AsyncConnectionPool[AsyncConnection[Row]]):
+    """psycopg's pool, with workers that end when they are cancelled.
+
+    Its own take a cancellation that meets them at work for a failure of that work and ask for more, so that
+    the end of `asyncio.run` would wait for them for ever.
+    """
+
+    @classmethod
+    async def worker(cls, q: Any) -> None:
+        """Do the pool's jobs until it closes or the loop ends."""
+        await super().worker(cast("Any", _Jobs(q)))
+
+
 class Link:
     """A pool of connections, as one event loop uses it, and the tasks that work on it."""
 
@@ -81,7 +108,7 @@ class Link:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()
         self._connect_timeout_s = max(2, round(options.busy_timeout_s))
-        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
+        self._pool = _Pool(
             dsn.reveal(),
             kwargs={"connect_timeout": self._connect_timeout_s},
             min_size=0,

@@ -51,7 +51,8 @@ class Transaction:
         """Run the operation; the caller commits. Raises `psycopg.Error`, `IndexBrokenError`."""
         level = IsolationLevel.READ_COMMITTED if self._writes else IsolationLevel.REPEATABLE_READ
         await self.connection.set_isolation_level(level)
-        await self.connection.set_read_only(not self._writes)
+        # None, not False: a server or user that is set up to read only stays so.
+        await self.connection.set_read_only(None if self._writes else True)
         return await _drive(operation(), self._execute)
 
     async def _execute(self, statement: Statement) -> list[Row]:

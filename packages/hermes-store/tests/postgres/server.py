@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -10,7 +11,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from hermes_store import SessionDB
 
@@ -66,6 +67,20 @@ class Server:
         return (
             f"postgresql://hermes:s3cret%20w%2Frd@127.0.0.1:{self.port}/{database}{'?' if rest else ''}{rest}"
         )
+
+    async def ask(self, sql: str, *values: object, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """The rows that the server answers to its owner, beside all stores."""
+        import psycopg
+
+        async with await psycopg.AsyncConnection.connect(self.dsn(database), autocommit=True) as connection:
+            cursor = await connection.execute(sql, values)
+            return await cursor.fetchall() if cursor.description is not None else []
+
+    async def until(self, sql: str, *values: object) -> None:
+        """Ask until the first value of the answer is true."""
+        async with asyncio.timeout(20):
+            while not (await self.ask(sql, *values))[0][0]:  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.01)
 
     def start(self) -> None:
         """Start, and wait until it answers."""

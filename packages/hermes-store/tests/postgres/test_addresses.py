@@ -68,7 +68,7 @@ def test_a_bad_address_is_refused_without_quoting_it(text: str) -> None:
 def test_bad_options_are_refused_before_anything_is_opened() -> None:
     for options in ({"schema": 'x"; DROP'}, {"schema": "pg_x"}, {"schema": ""}, {"pool_size": 0}):
         with pytest.raises(ConfigurationError):
-            SessionDB("postgresql://localhost/db", **options)  # type: ignore[arg-type]
+            SessionDB("postgresql://localhost/db", **options)
 
 
 def test_secrets_are_masked_as_written_and_as_meant() -> None:

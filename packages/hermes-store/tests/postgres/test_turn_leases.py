@@ -1,0 +1,124 @@
+"""One writer at a time, by the server's clock, with the token checked in the transaction of the write."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from hermes_messages import AssistantMessage, LeaseLostError, ToolCall, ToolMessage, UserMessage
+from hermes_store.backend import Operation, Statement
+from hermes_store.operations.access import open_for_writing
+from postgres.backends import ASLEEP, backend
+from postgres.server import MakeStore, Server
+
+ROUND = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"),))
+
+
+def test_a_late_writer_changes_nothing(server: Server, make_store: MakeStore, schema: str) -> None:
+    async def main() -> None:
+        async with make_store() as old, make_store() as new:
+            await old.create_session("s")
+            late = await old.try_acquire_session_turn_lease("s", "old", 60)
+            assert late is not None
+            assert await new.try_acquire_session_turn_lease("s", "new", 60) is None
+            round_ = await old.begin_tool_round("s", "r", ROUND, lease=late)
+            # The server's clock passes the end of the lease, whatever clock this machine has.
+            await server.ask(f'UPDATE "{schema}".leases SET expires_at = expires_at - 61')
+            await old.append_message("s", UserMessage("nobody took it"), lease=late)
+            held = await new.try_acquire_session_turn_lease("s", "new", 60)
+            assert held is not None
+            assert held.number > late.number
+            before = await new.get_messages("s")
+            for lease in (late, None):
+                for write in (
+                    old.append_message("s", UserMessage("late"), lease=lease),
+                    old.begin_tool_round("s", "r2", ROUND, lease=lease),
+                    old.set_tool_result(round_, 0, ToolMessage("a", "late"), lease=lease),
+                    old.close_open_rounds("s", lease=lease),
+                    old.delete_session("s", lease=lease),
+                ):
+                    with pytest.raises(LeaseLostError):
+                        await write
+            with pytest.raises(LeaseLostError):
+                await old.refresh_session_turn_lease(late, 60)
+            assert await new.get_messages("s") == before
+            await new.append_message("s", UserMessage("in time"), lease=held)
+            await old.release_session_turn_lease(late)
+            assert await old.try_acquire_session_turn_lease("s", "third", 60) is None
+
+    asyncio.run(main())
+
+
+def test_a_lease_can_not_be_taken_between_the_check_and_the_commit(
+    server: Server, make_store: MakeStore, schema: str
+) -> None:
+    """The write that passed the check is committed before another holder has the lease."""
+    order: list[str] = []
+
+    def slow_write() -> Operation[None]:
+        session = yield from open_for_writing("s", None)
+        yield Statement("SELECT pg_sleep(0.5)")
+        yield Statement(
+            "INSERT INTO messages (session, uid, role, shape, text, body, created_at) "
+            "VALUES (?, 'slow', 'user', 0, '', '{\"role\":\"user\",\"content\":\"slow\"}', ?)",
+            (session.key, session.now),
+        )
+
+    async def main() -> None:
+        store = backend(server, schema)
+        async with make_store() as db:
+            await db.create_session("s")
+            await db.create_session("other")
+            write = asyncio.create_task(store.write(slow_write))
+            write.add_done_callback(lambda _: order.append("written"))
+            await server.until(ASLEEP, "SELECT pg_sleep(0.5)%")
+            # Another lineage waits for nobody.
+            assert await db.try_acquire_session_turn_lease("other", "b", 60) is not None
+            assert not write.done()
+            assert await db.try_acquire_session_turn_lease("s", "b", 60) is not None
+            order.append("taken")
+            await write
+            assert order == ["written", "taken"]
+            with pytest.raises(LeaseLostError):
+                await store.write(slow_write)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def test_holders_that_ask_at_once_on_many_connections(make_store: MakeStore) -> None:
+    async def main() -> None:
+        stores = [make_store(pool_size=2) for _ in range(4)]
+        for _ in range(10):
+            answers = await asyncio.gather(
+                *(db.try_acquire_session_turn_lease("s", f"h{i}", 60) for i, db in enumerate(stores))
+            )
+            held = [answer for answer in answers if answer is not None]
+            assert len(held) == 1
+            await stores[0].release_session_turn_lease(held[0])
+        for db in stores:
+            await db.close()
+
+    asyncio.run(main())
+
+
+def test_an_operation_that_names_no_session_runs_alone(server: Server, schema: str) -> None:
+    """Read, think, write: without a lock of its own two of these would lose a count."""
+
+    def count_up() -> Operation[None]:
+        [(value,)] = yield Statement("SELECT value FROM counters WHERE name = 'ticket'")
+        yield Statement("SELECT pg_sleep(0.005)")
+        yield Statement("UPDATE counters SET value = ? WHERE name = 'ticket'", (value + 1,))
+
+    def value() -> Operation[int]:
+        [(number,)] = yield Statement("SELECT value FROM counters WHERE name = 'ticket'")
+        return int(number)
+
+    async def main() -> None:
+        stores = [backend(server, schema, pool_size=4) for _ in range(2)]
+        await asyncio.gather(*(store.write(partial(count_up)) for store in stores for _ in range(10)))
+        assert await stores[0].read(value) == 20
+        for store in stores:
+            await store.close()
+
+    asyncio.run(main())
