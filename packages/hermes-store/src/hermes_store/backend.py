@@ -48,13 +48,15 @@ class Statement(Struct, frozen=True):
 
     `index` marks a statement that only serves the search index. Where there is no usable index it is skipped
     and answers no rows; where it fails, the operation runs again without it. `only` names the one dialect
-    that the statement is for; others skip it, which answers no rows.
+    that the statement is for; others skip it, which answers no rows. `inserts` marks an INSERT of at most one
+    row that ends in RETURNING its integer key: SQLite knows that key without being asked, and faster.
     """
 
     sql: str
     values: tuple[SqlValue, ...] = ()
     index: bool = False
     only: Dialect | None = None
+    inserts: bool = False
 
 
 NOW = Statement("now")

@@ -12,6 +12,7 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, Statement, drive
@@ -204,6 +205,9 @@ class UnitQueue:
                 return []
             if statement.only == "postgres" or statement.sql is ON_SESSION:
                 return []
+            if statement.inserts:
+                cursor = connection.execute(_without_returning(statement.sql), statement.values)
+                return [(cursor.lastrowid,)] if cursor.rowcount == 1 else []
             if not statement.index:
                 return connection.execute(statement.sql, statement.values).fetchall()
             if not self.indexing:
@@ -216,6 +220,11 @@ class UnitQueue:
                 raise _IndexBroken from error
 
         return drive(unit.operation(), execute)
+
+
+@lru_cache(maxsize=16)
+def _without_returning(sql: str) -> str:
+    return sql.rpartition(" RETURNING ")[0]
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

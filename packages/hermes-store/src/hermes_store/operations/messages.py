@@ -102,7 +102,9 @@ def append(
     seqs: list[int] = []
     for message in messages:
         role, shape, text, body = message.columns
-        rows = yield Statement(sql, (message.uid, role, shape, text, body, now, id_, allowed_by))
+        rows = yield Statement(
+            sql, (message.uid, role, shape, text, body, now, id_, allowed_by), inserts=True
+        )
         if not rows:
             session = yield from open_for_writing(session_id, token)
             rows = yield Statement(_FIND, (session.key, message.uid))
@@ -130,7 +132,7 @@ def begin_round(
     for position in range(calls):
         uid = f"{message.uid}/result/{position}"
         values = (session.key, uid, "tool", seq, position, 0, "", None, session.now)
-        rows = yield Statement(_INSERT, values)
+        rows = yield Statement(_INSERT, values, inserts=True)
         if not rows:
             raise StoreError(f"session {session_id!r} already has a message {uid!r}; nothing was stored")
         places.append(rows[0][0])
@@ -178,7 +180,7 @@ def _insert(session: WritableSession, message: PreparedMessage) -> Operation[tup
     """The message's sequence number, and whether it is new."""
     role, shape, text, body = message.columns
     values = (session.key, message.uid, role, None, None, shape, text, body, session.now)
-    rows = yield Statement(_INSERT, values)
+    rows = yield Statement(_INSERT, values, inserts=True)
     if not rows:
         [(known,)] = yield Statement(_FIND, (session.key, message.uid))
         return known, False
