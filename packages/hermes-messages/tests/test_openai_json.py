@@ -157,6 +157,14 @@ def test_unknown_keys_keep_their_spelling() -> None:
     assert to_json([message]) == data
 
 
+def test_unknown_keys_of_odd_messages_keep_their_spelling_too() -> None:
+    data = b'[{"role":"tool","tool_call_id":7,"content":[],"price":1.50,"usage":{"x":2.50}}]'
+    (message,) = messages_from_json(data)
+    assert message.extra == Raw(b'{"price":1.50,"usage":{"x":2.50}}')
+    odd = b'[{"role":"assistant","content":"x","usage":{"x":2.50},"refusal":null}]'
+    assert messages_from_json(odd)[0].extra == Raw(b'{"usage":{"x":2.50}}')
+
+
 def test_a_key_given_twice_counts_once_and_the_last_one_counts() -> None:
     data = b'[{"role":"user","role":"system","content":"a","content":"b","x":1,"x":2}]'
     assert messages_from_json(data) == [SystemMessage("b", extra=Raw(b'{"x":2}'))]

@@ -6,7 +6,7 @@
 b'[{"role":"user","content":"hi","x_trace":1.50}]'
 
 The results are those of `read_messages(json.loads(data))` and of `to_dicts`, quirks included, at a multiple
-of the speed. One thing is kept better: the value of an unknown key stays as it was spelt (`1.50`).
+of the speed. One thing is kept better: a message's unknown keys stay as they were spelt (`1.50`).
 """
 
 from __future__ import annotations

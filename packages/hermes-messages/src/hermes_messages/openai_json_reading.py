@@ -126,6 +126,7 @@ _typed_decoder: msgspec.json.Decoder[list[_Typed]] = msgspec.json.Decoder(list[_
 _odd_decoder: msgspec.json.Decoder[list[_Odd]] = msgspec.json.Decoder(list[_Odd])
 _one_odd_decoder: msgspec.json.Decoder[_Odd] = msgspec.json.Decoder(_Odd)
 _keys_decoder: msgspec.json.Decoder[list[_Keys]] = msgspec.json.Decoder(list[_Keys])
+_keys_decoder_of_one: msgspec.json.Decoder[_Keys] = msgspec.json.Decoder(_Keys)
 _raw_list_decoder: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 _calls_decoder: msgspec.json.Decoder[list[_Call]] = msgspec.json.Decoder(list[_Call])
 _encoder: Final = msgspec.json.Encoder()
@@ -265,7 +266,11 @@ class _Pass:
 
     def _tolerantly(self, keys: _Keys, index: int) -> Message:
         value: JsonObject = {key: _value(raw) for key, raw in keys.items()}
-        return DictReader(Notebook(index, self._quirks)).message(value)
+        message = DictReader(Notebook(index, self._quirks)).message(value)
+        if message.extra is not None:  # the same keys, as they were spelt
+            spelt = {key: keys[key] for key in _keys_decoder_of_one.decode(message.extra)}
+            force_setattr(message, "extra", Raw(_encoder.encode(spelt)))
+        return message
 
     def _assistant(self, typed: _Assistant, keys: _Keys, index: int) -> AssistantMessage | None:
         reasoning, second, content = typed.reasoning, typed.reasoning_content, typed.content
