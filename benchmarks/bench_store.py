@@ -1,7 +1,7 @@
 """Ratios for hermes-store against the bare thing in the same run: append, group commit, read, search, size.
 
-Run with `uv run benchmarks/bench_store.py`. Rounds of the two sides alternate and the median counts, so that a
-busy machine slows both. Everything runs on one core where the system allows: a hop to another core costs as
+Run with `uv run benchmarks/bench_store.py`. Rounds of the two sides alternate and the median counts, so that
+a busy machine slows both. Everything runs on one core where the system allows: a hop to another core costs as
 much as a commit, and the system leaves one side's thread there and not the other's, for as long as it lives.
 """
 
