@@ -86,7 +86,8 @@ async def _opened(path: str, mode: Literal["rb", "wb"]) -> Any:
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        if await settle(opening, OPENING_LIMIT_S) and not opening.cancelled() and opening.exception() is None:
+        await settle(opening, OPENING_LIMIT_S)
+        if opening.done() and not opening.cancelled() and opening.exception() is None:
             await finish(opening.result().close())
         raise
 
