@@ -147,7 +147,7 @@ def read_json(data: bytes | str) -> ReadResult:
             data = data.encode()
         if not data.isascii():
             data.decode()  # a skipped string is not checked by the decoders below
-        return _read_clean(data) or _Pass(data).result()
+        return _read_clean(data) or _Pass(data).read()
     except (DecodeError, UnicodeError, RecursionError):
         return _read_loosely(data)
 
@@ -229,7 +229,7 @@ class _Pass:
         self._owners: list[Message | ToolCall] = []
         self._extras: list[_Keys] = []
 
-    def result(self) -> ReadResult:
+    def read(self) -> ReadResult:
         messages: list[Message] = []
         keys_of_all = _keys_decoder.decode(self._data)
         owners, extras = self._owners, self._extras
