@@ -3,7 +3,7 @@
 - `schema_version` has one row with the version of the schema.
 - SQLite's triggers are left out: they keep a sequence number from being given twice, which an identity
   column never does.
-- A trigger notes in `unindexed` each message that has a text for the index: sequence numbers do not become
+- A trigger notes in `unindexed` each message that has, or gets, a text for the index: sequence numbers do not become
   visible in their order here, so no counter can tell up to where the index reaches.
 - `message_index.words` is NULL for a text that is too long for the index; searches look into it.
 """
@@ -26,7 +26,7 @@ _INDEX_STATEMENTS = (
     $$
     """,
     """
-    CREATE TRIGGER note_unindexed AFTER INSERT OR UPDATE OF text, body ON messages
+    CREATE TRIGGER note_unindexed AFTER INSERT OR UPDATE OF text, body, copy_of ON messages
     FOR EACH ROW WHEN (NEW.body IS NOT NULL AND NEW.text <> '' AND NEW.copy_of IS NULL)
     EXECUTE FUNCTION note_unindexed()
     """,
