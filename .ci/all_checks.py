@@ -80,6 +80,7 @@ def unit_step(package: str) -> Step:
     """One package's own tests in an environment of its own."""
     home = ROOT / ".cache" / "envs" / package
     extras = [part for extra in light_extras(package) for part in ("--extra", extra)]
+    groups = [part for group in groups_of(package) for part in ("--group", group)]
     sync = [
         "uv",
         "sync",
@@ -88,13 +89,18 @@ def unit_step(package: str) -> Step:
         "--package",
         package,
         "--no-default-groups",
-        "--group",
-        "test",
+        *groups,
     ]
     report = REPORTS / f"{package}.xml"
     test = pytest(str(home / "bin" / "python"), report, f"packages/{package}/tests")
     test += ["-m", f"not {WHOLE_ENVIRONMENT_ONLY}"]
     return Step(f"unit {package}", [sync + extras, test], {"UV_PROJECT_ENVIRONMENT": str(home)}, report)
+
+
+def groups_of(package: str) -> list[str]:
+    """The dependency groups of `package`: its group `test`, and what some of its tests compare it with."""
+    data = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text("utf-8"))
+    return list(data["dependency-groups"])
 
 
 def light_extras(package: str) -> list[str]:
