@@ -77,18 +77,21 @@ def test_readme_names_every_public_module() -> None:
     assert top - listed == set()
 
 
+def modules_after(code: str) -> set[str]:
+    """The top-level modules that are loaded once `code` ran in a new interpreter."""
+    report = code + "print(*{name.partition('.')[0] for name in sys.modules})"
+    command = [sys.executable, "-I", "-c", report]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return set(done.stdout.split())
+
+
 def test_import_needs_nothing_but_msgspec_and_no_event_loop() -> None:
     code = (
         "import sys, hermes_messages as h\n"
         "[getattr(h, name) for name in h.__all__]\n"
         "import hermes_messages.protocols\n"
-        "print(*{name.partition('.')[0] for name in sys.modules})"
     )
-    loaded = set(
-        subprocess.run(
-            [sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60
-        ).stdout.split()
-    )
+    loaded = modules_after(code) - modules_after("import sys\n")
     foreign = {
         name
         for name in loaded
