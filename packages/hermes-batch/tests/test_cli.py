@@ -63,15 +63,15 @@ def test_statistics_of_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("familiar", "ours"),
     [
         (["--dataset_file=a", "--run_name=b"], ["run", "--dataset-file=a", "--run-name=b"]),
-        (["--run-name", "b", "--resume"], ["resume", "--run-name=b"]),
-        (["--resume", "True", "--run_name", "b"], ["resume", "--run-name=b"]),
+        (["--run-name", "b", "--resume"], ["run", "--run-name=b", "--resume"]),
+        (["--resume", "True", "--run_name", "b"], ["run", "--run-name=b", "--resume"]),
         (["--noresume", "--run_name=b"], ["run", "--run-name=b"]),
         (["f.jsonl", "5", "b"], ["run", "--dataset-file=f.jsonl", "--batch-size=5", "--run-name=b"]),
         (["--log_prefix_chars=20", "--max_samples=None"], ["run"]),
         (["--reasoning_effort=xhigh"], ["run", "--reasoning-effort=high"]),
         (["--reasoning_effort=low", "--reasoning_disabled"], ["run", "--reasoning-effort=none"]),
         (["--api_key=k", "--provider_sort", "price"], ["run", "--api-key=k", "--provider-sort=price"]),
-        (["--resume=true", "--max_turns=5"], ["resume", "--max-iterations=5"]),
+        (["--resume=true", "--max_turns=5"], ["run", "--max-iterations=5", "--resume"]),
         (["--resume=False"], ["run"]),
         (["--list_distributions"], ["distributions"]),
         (["--reasoning_disabled", "--verbose"], ["run", "--reasoning-effort=none"]),
@@ -141,3 +141,11 @@ def test_a_merge_of_no_run_makes_nothing(tmp_path: Path, capsys: pytest.CaptureF
 def test_options_that_can_not_be_meant_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"{next(iter(options))} is"):
         BatchRunner("p.jsonl", **options)
+
+
+def test_a_mistyped_name_does_not_begin_a_new_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    call = ["resume", "--dataset-file", str(tmp_path / "p.jsonl"), "--output-dir", str(tmp_path)]
+    assert main([*call, "--run-name", "typo"]) == 2
+    assert "there is no run at" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]

@@ -250,6 +250,8 @@ def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
     if statistics.errors_by_kind:
         kinds = ", ".join(f"{kind} x{count}" for kind, count in statistics.errors_by_kind.items())
         lines.insert(3, f"  not good: {kinds}")
+    if "no_reasoning" in statistics.errors_by_kind:
+        lines.insert(4, "  rows without reasoning are discarded; --keep-without-reasoning keeps them")
     return "\n".join(lines) + "\n"
 
 
@@ -273,11 +275,21 @@ def _show_statistics(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _require_run(files: RunFiles) -> None:
+    """A mistyped name must not begin a new run, which may cost money."""
+    if not files.directory.is_dir():
+        raise ConfigurationError(
+            f"there is no run at {files.directory}; begin one with hermes-batch run, or look at --run-name"
+        )
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
     match arguments.command:
         case "run" | "resume":
             runner = _runner(arguments)
             resume = arguments.command == "resume" or arguments.resume
+            if arguments.command == "resume":
+                _require_run(runner.files)
             statistics = asyncio.run(run_until_signal(runner, resume=resume))
         case "merge":
             runner = BatchRunner(

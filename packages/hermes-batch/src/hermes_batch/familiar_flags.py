@@ -52,9 +52,7 @@ def translate(argv: Sequence[str]) -> list[str]:
     if "--reasoning-disabled" in switches:
         arguments = [argument for argument in arguments if not argument.startswith("--reasoning-effort=")]
         arguments.append("--reasoning-effort=none")
-    command = "resume" if "--resume" in switches else "run"
-    passed_on = switches - {"--resume", "--verbose", "--reasoning-disabled"}
-    return [command, *arguments, *sorted(passed_on)]
+    return ["run", *arguments, *sorted(switches - {"--verbose", "--reasoning-disabled"})]
 
 
 def _pairs(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
