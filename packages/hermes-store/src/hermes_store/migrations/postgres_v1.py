@@ -3,8 +3,8 @@
 - `schema_version` has one row with the version of the schema.
 - SQLite's triggers are left out: they keep a sequence number from being given twice, which an identity
   column never does.
-- A trigger notes in `unindexed` each message that has, or gets, a text for the index: sequence numbers do not become
-  visible in their order here, so no counter can tell up to where the index reaches.
+- A trigger notes in `unindexed` each message that has or gets a text for the index: sequence numbers do not
+  become visible in their order here, so no counter can tell up to where the index reaches.
 - `message_index.words` is NULL for a text that is too long for the index; searches look into it.
 """
 
