@@ -130,6 +130,8 @@ class ChildProcess:
                 _signal_group(self.pid, signal.SIGKILL)
                 if not await self._gone_within(KILL_WAIT_S):
                     logger.warning("process group %d did not end after SIGKILL", self.pid)
+                    return
+        await self.wait()  # asyncio closes its side once it has seen the end, too
 
     async def _gone_within(self, limit_s: float) -> bool:
         loop = asyncio.get_running_loop()
