@@ -239,7 +239,9 @@ class PostgresBackend:
             link = None
         if link is None:
             link = self._link = Link(self._dsn, self._options)
-            self._forgotten = weakref.finalize(self, warn_forgotten, link.connections, self._dsn.name)
+            self._forgotten = weakref.finalize(
+                self, warn_forgotten, link.connections, link.ending, self._dsn.name
+            )
             link.opening = link.start(self._open(link), f"open {self._dsn.name}")
             link.opening.add_done_callback(retrieve)
         if link.opening is not None:

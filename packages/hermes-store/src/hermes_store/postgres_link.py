@@ -7,8 +7,8 @@ import logging
 import re
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -32,6 +32,8 @@ CLOSE_S = 5.0
 """How long closing waits for what was begun."""
 LEAST_WAIT_S = 1.0
 """A new connection takes some time also where nobody wants to wait."""
+ENDING_ROUNDS = 100
+"""How often a task of the pool's is cancelled, 50 ms apart, before it is left to itself."""
 FROZEN_CLIENT = "30s"
 """A client that stands still inside a transaction loses it: others wait for its locks."""
 
@@ -68,33 +70,6 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"pool_size={self.pool_size!r}: at least one connection is needed")
 
 
-class _Jobs:
-    """The pool's queue of jobs, as one of its workers sees it."""
-
-    def __init__(self, queue: asyncio.Queue[Any]) -> None:
-        self._queue = queue
-
-    async def get(self) -> object:
-        """The next job; a worker that was cancelled gets no more."""
-        worker = asyncio.current_task()
-        if worker is not None and worker.cancelling():
-            raise asyncio.CancelledError
-        return await self._queue.get()
-
-
-class _Pool(AsyncConnectionPool[AsyncConnection[Row]]):
-    """psycopg's pool, with workers that end when they are cancelled.
-
-    Its own take a cancellation that meets them at work for a failure of that work and ask for more, so that
-    the end of `asyncio.run` would wait for them for ever.
-    """
-
-    @classmethod
-    async def worker(cls, q: Any) -> None:
-        """Do the pool's jobs until it closes or the loop ends."""
-        await super().worker(cast("Any", _Jobs(q)))
-
-
 class Link:
     """A pool of connections, as one event loop uses it, and the tasks that work on it."""
 
@@ -103,12 +78,14 @@ class Link:
         self.opening: asyncio.Task[None] | None = None
         self.closing: asyncio.Task[None] | None = None
         self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()
+        self.ending: list[asyncio.Task[None]] = []
+        """The task that ends the pool's own tasks, once the pool is open."""
         self._dsn = dsn
         self._options = options
         self._tasks: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()
         self._connect_timeout_s = max(2, round(options.busy_timeout_s))
-        self._pool = _Pool(
+        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             dsn.reveal(),
             kwargs={"connect_timeout": self._connect_timeout_s},
             min_size=0,
@@ -118,7 +95,7 @@ class Link:
             reset=_reset,  # given back on a task of the pool's: giving back can then not be cancelled
             reconnect_timeout=0.0,  # whoever waits is told, and asks anew
             reconnect_failed=self._tell_waiting,
-            name=f"hermes-store {options.schema}",
+            name=f"hermes-store {options.schema} {id(self)}",
         )
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
@@ -138,6 +115,8 @@ class Link:
         finally:
             await connection.close()
         await self._pool.open()
+        workers = [task for task in asyncio.all_tasks() if task.get_name().startswith(f"{self._pool.name}-")]
+        self.ending.append(self.loop.create_task(_end_with_loop(workers), name=f"end {self._pool.name}"))
 
     async def take(self, deadline: float) -> AsyncConnection[Row]:
         """A connection of one's own, until `give_back`. Waits until `deadline`, in the loop's time.
@@ -187,6 +166,10 @@ class Link:
             if unfinished:
                 await asyncio.wait(unfinished, timeout=1.0)
         await self._pool.close(timeout=1.0)
+        for task in self.ending:
+            task.cancel()
+        if self.ending:
+            await asyncio.wait(self.ending, timeout=1.0)
         self.drop()
 
     def drop(self) -> None:
@@ -224,6 +207,24 @@ class _NumberLoader(Loader):
         return float(text) if "." in text or "N" in text else int(text)
 
 
+async def _end_with_loop(workers: Sequence[asyncio.Task[Any]]) -> None:
+    """Wait to be cancelled, by `close` or with all tasks of the loop, then see that the pool's tasks end.
+
+    They take a cancellation that meets them at work for a failure of that work and wait for more, and then
+    the end of `asyncio.run` would wait for them for ever.
+    """
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        for _ in range(ENDING_ROUNDS):
+            pending = [worker for worker in workers if not worker.done()]
+            if not pending:
+                break
+            for worker in pending:
+                worker.cancel()
+            await asyncio.wait(pending, timeout=0.05)
+
+
 async def _reset(_: AsyncConnection[Row]) -> None:
     """Nothing: the one who had the connection has ended its transaction."""
 
@@ -236,8 +237,13 @@ def finish_all(connections: weakref.WeakSet[AsyncConnection[Row]]) -> int:
     return len(still_open)
 
 
-def warn_forgotten(connections: weakref.WeakSet[AsyncConnection[Row]], name: str) -> None:
+def warn_forgotten(
+    connections: weakref.WeakSet[AsyncConnection[Row]], ending: Sequence[asyncio.Task[None]], name: str
+) -> None:
     """The owner is gone, or the program ends, and nobody closed."""
+    for task in ending:
+        if not task.done() and not task.get_loop().is_closed():
+            task.get_loop().call_soon_threadsafe(task.cancel)
     if finish_all(connections):
         warnings.warn(
             f"the session store {name} was not closed; what it acknowledged is saved. "

@@ -129,14 +129,15 @@ async def connection_lost_at_commit(server: Server, *, delivered: bool) -> Async
         finally:
             answers.cancel()
             await asyncio.gather(answers, return_exceptions=True)
-            to_client.transport.abort()
-            to_server.transport.abort()
+            for writer in (to_client, to_server):
+                writer.transport.abort()
+                await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
     async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         while data := await source.read(65536):
             target.write(data)
             await target.drain()
-        target.close()
+        target.write_eof()
 
     listener = await asyncio.start_server(relay, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
@@ -145,9 +146,8 @@ async def connection_lost_at_commit(server: Server, *, delivered: bool) -> Async
         assert broken
     finally:
         listener.close()
-        for task in relays:
-            task.cancel()
-        await asyncio.gather(*relays, return_exceptions=True)
+        await listener.wait_closed()
+        await asyncio.wait(relays, timeout=10)  # each ends with its client
 
 
 @pytest.mark.parametrize("delivered", [True, False])

@@ -20,6 +20,7 @@ SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' 
 
 def test_construction_opens_nothing_and_closing_leaves_nothing(server: Server, make_store: MakeStore) -> None:
     async def main() -> None:
+        gc.collect()  # connections that were being made when an earlier test's loop ended
         db = make_store()
         await server.until(CLIENTS)
         await db.close()
@@ -82,6 +83,20 @@ def test_a_store_left_unclosed_warns_and_lets_go(server: Server, make_store: Mak
     assert "was not closed" in str(caught[0].message)
     assert "s3cret" not in str(caught[0].message)
     asyncio.run(look())
+
+
+def test_a_store_forgotten_while_its_loop_goes_on_ends_its_tasks(
+    server: Server, make_store: MakeStore
+) -> None:
+    async def main() -> None:
+        with pytest.warns(ResourceWarning, match="was not closed"):
+            await make_store().create_session("s")
+        await server.until(CLIENTS)
+        async with asyncio.timeout(10):
+            while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - whatever tasks there are
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 FORGETFUL = """
