@@ -210,6 +210,8 @@ def main() -> None:
     chosen = [step for step in steps if not wanted or any(step.name.startswith(name) for name in wanted)]
     if not chosen:
         sys.exit(f"no step is called {' or '.join(wanted)}; there are: {', '.join(s.name for s in steps)}")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
     outcomes = [run(step) for step in chosen if step.commands]
     summarise(outcomes)
     sys.exit(1 if any(outcome.code for outcome in outcomes) else 0)
