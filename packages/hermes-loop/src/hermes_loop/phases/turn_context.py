@@ -47,6 +47,8 @@ def _tool_context(turn: TurnState, deps: TurnDeps) -> TurnContext:
         turn_id=turn.turn_id,
         cwd=deps.cwd,
         history=turn.conversation.messages,
+        store=deps.store,
+        clarify=deps.callbacks.clarify,
     )
 
 

@@ -65,13 +65,20 @@ ResultCallback = Callable[[int, ToolMessage], Awaitable[None]]
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
-    """Who asks, once per turn. `history` is the conversation so far, for tools that keep state in it."""
+    """Who asks, once per turn. `history` is the conversation so far, for tools that keep state in it.
+
+    `store`, `agent_factory` and `clarify` are what the rounds of the turn will be given, so that a toolset
+    can restore its state and say at once that it lacks something.
+    """
 
     session_id: str
     task_id: str
     turn_id: str
     cwd: str
     history: Sequence[Message] = ()
+    store: SessionStore | None = None
+    agent_factory: AgentFactory | None = None
+    clarify: ClarifyCallback | None = None
 
 
 class RoundContext(Struct, frozen=True, kw_only=True):
