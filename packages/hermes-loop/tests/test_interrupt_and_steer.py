@@ -334,7 +334,7 @@ def test_leaving_the_events_early_cancels_the_turn_and_leaks_nothing() -> None:
 
 
 def test_leaving_the_events_of_a_turn_that_does_not_end_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
+    monkeypatch.setattr("hermes_loop.turn_runner.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
     released = asyncio.Event()
 
     async def deaf(_: object) -> ScriptStep:

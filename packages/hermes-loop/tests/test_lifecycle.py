@@ -409,7 +409,7 @@ def test_a_tool_that_starts_a_turn_of_its_own_agent_is_told_so_instead_of_waitin
 
 
 def test_a_store_that_hangs_can_not_hold_a_cancelled_turn_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(after_cancel_s=0.05, grace_s=0.05))
+    monkeypatch.setattr("hermes_loop.turn_runner.DEFAULT_BOUNDS", Bounds(after_cancel_s=0.05, grace_s=0.05))
 
     async def main() -> None:
         gate = StepGate()
@@ -439,7 +439,7 @@ def test_a_store_that_hangs_can_not_hold_a_cancelled_turn_for_ever(monkeypatch: 
 
 
 def test_a_finalizer_that_hangs_is_told_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes_loop.agent.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
+    monkeypatch.setattr("hermes_loop.turn_runner.DEFAULT_BOUNDS", Bounds(limit_s=0.05, grace_s=0.05))
 
     async def main() -> None:
         async def before(method: str) -> None:

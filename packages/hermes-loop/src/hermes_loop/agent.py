@@ -1,26 +1,20 @@
-"""`AIAgent`: configuration, the lock, and the public methods. What a turn does is in `hermes_loop.turn`."""
+"""`AIAgent`: its settings and public methods. How its turns are run is in `hermes_loop.turn_runner`."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import os
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from hermes_loop.admission import DEFAULT_TTL_S, LocalLease, admitted, lease_for
-from hermes_loop.background import BackgroundWork, running_turn, stop_tasks
-from hermes_loop.budget import IterationBudget
+from hermes_loop.admission import DEFAULT_TTL_S
 from hermes_loop.checks import check_agent_arguments, check_text
-from hermes_loop.conversation import Conversation
-from hermes_loop.events import Callbacks, TurnEvent, TurnEvents
-from hermes_loop.interrupts import InterruptFlag
-from hermes_loop.journal import Journal
-from hermes_loop.loop_bound import LoopBound
+from hermes_loop.events import Callbacks, TurnEvent
+from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import (
     AgentOptions,
     check_count,
@@ -31,15 +25,10 @@ from hermes_loop.options import (
     read_trajectory_dir,
 )
 from hermes_loop.request import check_turn_arguments, read_request
-from hermes_loop.result import build_result
-from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
-from hermes_loop.turn import run_turn
-from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
-from hermes_loop.verdicts import Stop
+from hermes_loop.turn_runner import TurnRunner
 from hermes_loop.wiring import Wiring
-from hermes_messages import ConfigurationError, JsonValue, Message, StoreError, UserMessage
+from hermes_messages import JsonValue, Message, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.protocols import (
     ApprovalCallback,
@@ -58,11 +47,6 @@ from hermes_messages.protocols import (
 
 __all__ = ["AIAgent"]
 
-logger = logging.getLogger(__name__)
-
-CLOSE_LIMIT_S: Final = 10.0
-CLOSE_BOUNDS: Final = Bounds(limit_s=2 * CLOSE_LIMIT_S + 1)
-
 
 class AIAgent:
     """One model, one ordered conversation, tools, and a session that survives the process.
@@ -76,7 +60,7 @@ class AIAgent:
     Raises `ConfigurationError` for values that can not work, also a `TypeError` for an unknown keyword.
     """
 
-    _is_open = False
+    _is_made = False
 
     def __init__(
         self,
@@ -171,24 +155,18 @@ class AIAgent:
         )
         self._options.check()
         self._session_id = session_id if session_id is not None else uuid.uuid4().hex
-        self._lease_ttl_s = lease_ttl_s
-        # One holder for all turns: a lease that could not be given back is this agent's own next time.
-        self._holder = uuid.uuid4().hex
-        self._wiring = Wiring(self._options)
         self._steering = Steering()
-        self._background = BackgroundWork()
-        self._conversation: Conversation | None = None
-        self._current: TurnState | None = None
-        self._bound: LoopBound | None = None
-        self._closing = False
-        self._close_after_turn = False
-        self._warned = False
+        self._lifecycle = Lifecycle(Wiring(self._options), self._session_id, repr(self))
+        self._turns = TurnRunner(
+            self._options, self._lifecycle, self._steering, self._session_id, lease_ttl_s=lease_ttl_s
+        )
+        self._is_made = True
 
     def __repr__(self) -> str:
         return f"<AIAgent session_id={self._session_id!r} {self._options!r}>"
 
     def __del__(self) -> None:
-        if self._is_open:
+        if self._is_made and self._lifecycle.is_open:
             warnings.warn(
                 f"unclosed agent {self!r}; use `async with`", ResourceWarning, source=self, stacklevel=2
             )
@@ -199,7 +177,7 @@ class AIAgent:
         return self._session_id
 
     async def __aenter__(self) -> Self:
-        await self._initialize()
+        await self._lifecycle.initialize()
         return self
 
     async def __aexit__(
@@ -229,7 +207,7 @@ class AIAgent:
         """
         request = read_request(user_message, system_message, conversation_history)
         check_turn_arguments(task_id, stream_callback)
-        return await self._run_turn(request, task_id, stream_callback, None)
+        return await self._turns.run(request, task_id, stream_callback)
 
     async def chat(
         self, message: str | UserMessage, stream_callback: StreamCallback | None = None
@@ -238,7 +216,7 @@ class AIAgent:
         result = await self.run_conversation(message, stream_callback=stream_callback)
         return result["final_response"]
 
-    async def stream(
+    def stream(
         self,
         user_message: str | UserMessage,
         system_message: str | None = None,
@@ -252,18 +230,7 @@ class AIAgent:
         """
         request = read_request(user_message, system_message, conversation_history)
         check_turn_arguments(task_id, None)
-        queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
-        task = asyncio.create_task(self._run_turn(request, task_id, None, queue.put_nowait))
-        task.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-            await task
-        finally:
-            if not task.done():
-                await finish_despite_cancel(lambda: stop_tasks((task,), DEFAULT_BOUNDS.limit_s))
-            if task.done() and not task.cancelled():
-                task.exception()
+        return self._turns.stream(request, task_id)
 
     def interrupt(self) -> bool:
         """Stop the running turn at its next safe boundary; whether a turn was running.
@@ -271,10 +238,7 @@ class AIAgent:
         The turn returns what there is, with `interrupted`; one that waits for its session gives up waiting.
         Call it from the event loop's thread.
         """
-        if self._current is None:
-            return False
-        self._current.interrupt.request()
-        return True
+        return self._lifecycle.interrupt()
 
     def steer(self, text: str) -> None:
         """Hand the model a note at the next boundary: after the tool results, or at the start of the next
@@ -286,7 +250,7 @@ class AIAgent:
         self, work: Coroutine[object, object, object], *, name: str = "background work"
     ) -> asyncio.Task[object]:
         """Run `work` beside the conversation; it is cancelled and awaited before the next turn."""
-        return self._background.spawn(work, name)
+        return self._lifecycle.background.spawn(work, name)
 
     async def close(self) -> None:
         """Release everything that the agent owns. Idempotent.
@@ -295,153 +259,4 @@ class AIAgent:
         opens everything again. In a tool or callback of the running turn, which can not wait for itself, this
         only interrupts: the turn closes the agent when it ends.
         """
-        bound = self._bind()
-        if self._inside_its_turn():
-            self._closing = self._close_after_turn = True
-            self.interrupt()
-            return
-        async with bound.opening:
-            self._closing = True
-            try:
-                # Not cut short by a cancellation: the turn still needs what is about to be closed.
-                await finish_despite_cancel(lambda: self._end_work(bound), CLOSE_BOUNDS)
-            finally:
-                self._is_open = False
-                try:
-                    await self._wiring.close()
-                finally:
-                    self._closing = False
-        self._warned = False
-
-    async def _end_work(self, bound: LoopBound) -> None:
-        await self._end_running_turn(bound)
-        await self._background.cancel(CLOSE_LIMIT_S)
-
-    async def _end_running_turn(self, bound: LoopBound) -> None:
-        if not bound.turns.locked():
-            return
-        self.interrupt()
-        try:
-            async with asyncio.timeout(CLOSE_LIMIT_S), bound.turns:
-                pass
-        except TimeoutError:
-            warnings.warn(
-                f"{self!r} is closed although its turn did not end",
-                ResourceWarning,
-                source=self,
-                stacklevel=2,
-            )
-
-    async def _initialize(self) -> None:
-        bound = self._bind()
-        async with bound.opening:
-            if self._is_open:
-                if not bound.opened:
-                    await self._wiring.reopen()
-                    bound.opened = True
-                return
-            await self._wiring.open()
-            bound.opened = True
-            self._is_open = True
-            journal = Journal(self._wiring.store, self._session_id)
-            if self._conversation is None:
-                self._conversation = Conversation(journal)
-            else:
-                self._conversation.journal = journal
-
-    def _bind(self) -> LoopBound:
-        """What belongs to the running event loop; made anew when the one before is gone."""
-        loop = asyncio.get_running_loop()
-        if self._bound is None or self._bound.loop is not loop:
-            if self._bound is not None and self._bound.loop.is_running():
-                raise ConfigurationError("this agent is in use by another event loop; one loop at a time")
-            self._bound = LoopBound(loop)
-            self._background = BackgroundWork()
-            self._current = None
-            self._closing = self._close_after_turn = False
-        return self._bound
-
-    async def _run_turn(
-        self,
-        request: TurnRequest,
-        task_id: str | None,
-        stream_callback: StreamCallback | None,
-        sink: Callable[[TurnEvent], Awaitable[None] | None] | None,
-    ) -> ConversationResult:
-        if self._inside_its_turn():
-            raise ConfigurationError(
-                "a tool or callback must not start a turn of the agent that runs it: it would wait for itself"
-            )
-        await self._initialize()
-        bound = self._bind()
-        turn_id = uuid.uuid4().hex
-        deps = self._wiring.turn_deps(self._steering, DEFAULT_BOUNDS)
-        lease = lease_for(
-            deps.store, self._session_id, self._holder, ttl_s=self._lease_ttl_s, clock=deps.clock
-        )
-        if deps.store is not None and isinstance(lease, LocalLease):
-            self._warn_without_leases(deps.store)
-        conversation = self._conversation
-        assert conversation is not None
-        turn = TurnState(
-            session_id=self._session_id,
-            task_id=task_id if task_id is not None else uuid.uuid4().hex,
-            turn_id=turn_id,
-            request=request,
-            system_message=request.system_message,
-            conversation=conversation,
-            lease=lease,
-            interrupt=InterruptFlag(),
-            events=TurnEvents(self._options.callbacks, stream_callback, sink),
-            budget=IterationBudget(self._options.max_iterations),
-        )
-        try:
-            async with bound.turns:
-                self._current = turn
-                return await self._admit_and_run(turn, deps)
-        except StoreError as error:  # only the admission lets one through
-            log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
-            return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
-        finally:
-            if self._close_after_turn:
-                self._close_after_turn = False
-                await self.close()
-
-    async def _admit_and_run(self, turn: TurnState, deps: TurnDeps) -> ConversationResult:
-        """The turn, with the agent's lock held. Raises `StoreError` when it could not be admitted."""
-        try:
-            self._refuse_when_closed()
-            async with admitted(
-                self._background,
-                turn.lease,
-                turn.interrupt,
-                deps.bounds,
-                lambda step: log_phase(turn, step, "Done"),
-            ) as is_admitted:
-                self._refuse_when_closed()
-                if not is_admitted:
-                    return build_result(turn, deps, Stop("interrupted"))
-                inside = running_turn.set(self)
-                try:
-                    return await run_turn(turn, deps)
-                finally:
-                    running_turn.reset(inside)
-        finally:
-            self._current = None
-
-    def _refuse_when_closed(self) -> None:
-        if self._closing or not self._is_open:
-            raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
-
-    def _inside_its_turn(self) -> bool:
-        """Whether the caller is a tool or callback of the turn that is running."""
-        return running_turn.get() is self and self._current is not None
-
-    def _warn_without_leases(self, store: SessionStore) -> None:
-        if not self._warned:
-            self._warned = True
-            logger.warning(
-                "%s has no turn leases: turns of session %s exclude each other in this process only",
-                type(store).__name__,
-                self._session_id,
-            )
+        await self._lifecycle.close()

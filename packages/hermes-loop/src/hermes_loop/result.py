@@ -94,8 +94,8 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         session_id=turn.session_id,
         task_id=turn.task_id,
         turn_id=turn.turn_id,
-        model=deps.settings.model,
-        provider=deps.provider.name,
+        model=turn.route.model,
+        provider=turn.route.provider.name,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
@@ -119,6 +119,6 @@ def trajectory_row(turn: TurnState, deps: TurnDeps, ending: Ending) -> dict[str,
     return {
         "conversations": to_trajectory(tuple(turn.conversation.messages), turn.snapshot.tools),
         "timestamp": datetime.fromtimestamp(deps.clock.time(), UTC).isoformat(),
-        "model": deps.settings.model,
+        "model": turn.route.model,
         "completed": FLAGS[ending.reason].completed,
     }

@@ -15,20 +15,20 @@ from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.recovery_policy import RecoveryPolicy
+from hermes_loop.routes import Route, Routes
 from hermes_loop.shielding import Bounds
 from hermes_loop.steering import Steering
 from hermes_messages import ErrorKind, ReasoningEffort, ToolSpec, Usage, UserMessage
 from hermes_messages.messages import Message
-from hermes_messages.protocols import Provider, SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
+from hermes_messages.protocols import SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
 
 __all__ = ["ModelSettings", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What every request of an agent carries."""
+    """What every request of an agent carries, whichever route it takes."""
 
-    model: str
     max_tokens: int | None = None
     temperature: float | None = None
     seed: int | None = None
@@ -50,7 +50,7 @@ class TurnLimits:
 class TurnDeps:
     """What an agent hands to each of its turns; nothing in it belongs to one turn."""
 
-    provider: Provider
+    routes: Routes
     executor: ToolExecutor
     store: SessionStore | None
     callbacks: Callbacks
@@ -92,6 +92,7 @@ class TurnState:
     interrupt: InterruptFlag
     events: TurnEvents
     budget: IterationBudget
+    route: Route
     system_message: str | None = None
     snapshot: ToolSnapshot = field(default_factory=ToolSnapshot)
     api_calls: int = 0

@@ -11,6 +11,7 @@ from hermes_loop.clock import SystemClock
 from hermes_loop.discovery import make_executor, make_provider, make_store
 from hermes_loop.no_tools import NoTools
 from hermes_loop.options import AgentOptions
+from hermes_loop.routes import Route, Routes
 from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
@@ -37,7 +38,7 @@ class Wiring:
         self._provider: Provider | None = None
         self._executor: ToolExecutor | None = None
         self._store: SessionStore | None = None
-        self._model: str | None = None
+        self._routes: Routes | None = None
         self._owned: list[tuple[str, Callable[[], Awaitable[None]]]] = []
 
     @property
@@ -63,22 +64,21 @@ class Wiring:
         return self._store
 
     @property
-    def model(self) -> str:
-        """The model that is asked, once open."""
-        assert self._model is not None
-        return self._model
+    def routes(self) -> Routes:
+        """Where requests go, once open."""
+        assert self._routes is not None
+        return self._routes
 
     def turn_deps(self, steering: Steering, bounds: Bounds) -> TurnDeps:
         """What a turn is given to work with."""
         options = self._options
         return TurnDeps(
-            provider=self.provider,
+            routes=self.routes,
             executor=self.executor,
             store=self.store,
             callbacks=options.callbacks,
             steering=steering,
             settings=ModelSettings(
-                model=self.model,
                 max_tokens=options.max_tokens,
                 temperature=options.temperature,
                 seed=options.seed,
@@ -116,7 +116,7 @@ class Wiring:
     async def close(self) -> list[str]:
         """Close what is owned, each on its own, whoever cancels meanwhile; what went wrong. Idempotent."""
         owned, self._owned = self._owned, []
-        self._provider = self._executor = self._store = self._model = None
+        self._provider = self._executor = self._store = self._routes = None
         errors: list[str] = []
         if owned:
             try:
@@ -142,9 +142,10 @@ class Wiring:
             self._own("the provider", self._provider.close)
         else:
             self._provider = options.provider
-        self._model = options.model or self._provider.default_model
-        if self._model is None:
+        model = options.model or self._provider.default_model
+        if model is None:
             raise ConfigurationError(f"provider {self._provider.name!r} has no default model; give model=")
+        self._routes = Routes(Route(self._provider, model))
         self._executor = self._make_executor(self._provider)
         if isinstance(options.session_db, str):
             self._store = make_store(options.session_db)

@@ -24,7 +24,7 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
     if turn.summary_call:
         history = History.of((*history, UserMessage(SUMMARY_NOTE)))
     return ChatRequest(
-        model=settings.model,
+        model=turn.route.model,
         history=history,
         tools=turn.tools,
         max_tokens=settings.max_tokens,

@@ -70,7 +70,7 @@ async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) 
     turn.attempts = 0
     while True:
         turn.attempts += 1
-        attempt = await perform_api_call(turn, deps, request)
+        attempt = await perform_api_call(turn, request)
         log_phase(turn, "perform_api_call", attempt)
         match attempt:
             case Completed() | Stop():
@@ -92,14 +92,14 @@ async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) 
                 assert_never(unreachable)
 
 
-async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
+async def perform_api_call(turn: TurnState, request: ChatRequest) -> AttemptVerdict:
     """One attempt. The stream is closed before this returns, on every path."""
     turn.api_calls += 1
     turn.attempt_text = ""
     response: ChatResponse | None = None
     with turn.interrupt.scope():
         try:
-            async with aclosing(deps.provider.stream(request)) as events:
+            async with aclosing(turn.route.provider.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, ResponseDone):
                         response = event.response

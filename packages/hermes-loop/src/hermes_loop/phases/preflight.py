@@ -36,12 +36,16 @@ def decide_gate(
     )
 
 
-async def run_preflight_gate(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> GateVerdict:
+async def run_preflight_gate(
+    turn: TurnState,
+    deps: TurnDeps,  # noqa: ARG001 - a phase takes both
+    request: ChatRequest,  # noqa: ARG001 - what the gate is about
+) -> GateVerdict:
     """Before every request: tool results and a new route both change what fits."""
     return decide_gate(
         interrupted=turn.interrupt.requested,
         lease_lost=turn.lease.lost,
         last_input_tokens=turn.last_input_tokens,
-        context_window=deps.provider.model_info(request.model).context_window,
+        context_window=turn.route.info.context_window,
         can_compress=False,
     )

@@ -1,0 +1,132 @@
+"""When an agent is open and in which event loop, what runs beside its conversation, and how it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import Final
+
+from hermes_loop.background import BackgroundWork, running_turn
+from hermes_loop.conversation import Conversation
+from hermes_loop.journal import Journal
+from hermes_loop.loop_bound import LoopBound
+from hermes_loop.shielding import Bounds, finish_despite_cancel
+from hermes_loop.turn_state import TurnState
+from hermes_loop.wiring import Wiring
+from hermes_messages import ConfigurationError
+
+__all__ = ["Lifecycle"]
+
+CLOSE_LIMIT_S: Final = 10.0
+CLOSE_BOUNDS: Final = Bounds(limit_s=2 * CLOSE_LIMIT_S + 1)
+
+
+class Lifecycle:
+    """One agent's: `label` is how warnings name the agent."""
+
+    def __init__(self, wiring: Wiring, session_id: str, label: str) -> None:
+        self._session_id = session_id
+        self._label = label
+        self._conversation: Conversation | None = None
+        self._bound: LoopBound | None = None
+        self._closing = False
+        self._close_after_turn = False
+        self.wiring = wiring
+        self.background = BackgroundWork()
+        self.current: TurnState | None = None
+        """The turn that holds the agent's lock."""
+        self.is_open = False
+
+    @property
+    def conversation(self) -> Conversation:
+        """What the agent remembers; there once it was opened."""
+        assert self._conversation is not None
+        return self._conversation
+
+    @property
+    def inside_its_turn(self) -> bool:
+        """Whether the caller is a tool, hook or callback of the turn that is running."""
+        return running_turn.get() is self and self.current is not None
+
+    def interrupt(self) -> bool:
+        """Stop the running turn at its next safe boundary; whether a turn was running."""
+        if self.current is None:
+            return False
+        self.current.interrupt.request()
+        return True
+
+    def refuse_when_closed(self) -> None:
+        """Raises `ConfigurationError` for a turn that waited while the agent was closed."""
+        if self._closing or not self.is_open:
+            raise ConfigurationError("the agent was closed while this turn waited; nothing was sent")
+
+    def bind(self) -> LoopBound:
+        """What belongs to the running event loop; made anew when the one before is gone."""
+        loop = asyncio.get_running_loop()
+        if self._bound is None or self._bound.loop is not loop:
+            if self._bound is not None and self._bound.loop.is_running():
+                raise ConfigurationError("this agent is in use by another event loop; one loop at a time")
+            self._bound = LoopBound(loop)
+            self.background = BackgroundWork()
+            self.current = None
+            self._closing = self._close_after_turn = False
+        return self._bound
+
+    async def initialize(self) -> None:
+        """Open what the agent runs on, once; again in a new event loop."""
+        bound = self.bind()
+        async with bound.opening:
+            if self.is_open:
+                if not bound.opened:
+                    await self.wiring.reopen()
+                    bound.opened = True
+                return
+            await self.wiring.open()
+            bound.opened = True
+            self.is_open = True
+            journal = Journal(self.wiring.store, self._session_id)
+            if self._conversation is None:
+                self._conversation = Conversation(journal)
+            else:
+                self._conversation.journal = journal
+
+    async def close(self) -> None:
+        """See `AIAgent.close`."""
+        bound = self.bind()
+        if self.inside_its_turn:
+            self._closing = self._close_after_turn = True
+            self.interrupt()
+            return
+        async with bound.opening:
+            self._closing = True
+            try:
+                # Not cut short by a cancellation: the turn still needs what is about to be closed.
+                await finish_despite_cancel(lambda: self._end_work(bound), CLOSE_BOUNDS)
+            finally:
+                self.is_open = False
+                try:
+                    await self.wiring.close()
+                finally:
+                    self._closing = False
+
+    async def close_if_asked(self) -> None:
+        """Close the agent if its turn, which just ended, asked for that."""
+        if self._close_after_turn:
+            self._close_after_turn = False
+            await self.close()
+
+    async def _end_work(self, bound: LoopBound) -> None:
+        await self._end_running_turn(bound)
+        await self.background.cancel(CLOSE_LIMIT_S)
+
+    async def _end_running_turn(self, bound: LoopBound) -> None:
+        if not bound.turns.locked():
+            return
+        self.interrupt()
+        try:
+            async with asyncio.timeout(CLOSE_LIMIT_S), bound.turns:
+                pass
+        except TimeoutError:
+            warnings.warn(
+                f"{self._label} is closed although its turn did not end", ResourceWarning, stacklevel=2
+            )

@@ -1,0 +1,149 @@
+"""From a host's request to a turn that runs: the agent's lock, the session's lease, one new `TurnState`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from hermes_loop.admission import LocalLease, admitted, lease_for
+from hermes_loop.background import running_turn, stop_tasks
+from hermes_loop.budget import IterationBudget
+from hermes_loop.events import TurnEvent, TurnEvents
+from hermes_loop.interrupts import InterruptFlag
+from hermes_loop.lifecycle import Lifecycle
+from hermes_loop.options import AgentOptions
+from hermes_loop.result import build_result
+from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
+from hermes_loop.steering import Steering
+from hermes_loop.turn import run_turn
+from hermes_loop.turn_log import log_phase
+from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
+from hermes_loop.verdicts import Stop
+from hermes_messages import ConfigurationError, StoreError
+from hermes_messages.protocols import ConversationResult, SessionStore, StreamCallback
+
+__all__ = ["TurnRunner"]
+
+logger = logging.getLogger(__name__)
+
+EventSink = Callable[[TurnEvent], Awaitable[None] | None]
+
+
+class TurnRunner:
+    """Runs the turns of one agent, one after the other."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        lifecycle: Lifecycle,
+        steering: Steering,
+        session_id: str,
+        *,
+        lease_ttl_s: float,
+    ) -> None:
+        self._options = options
+        self._lifecycle = lifecycle
+        self._steering = steering
+        self._session_id = session_id
+        self._lease_ttl_s = lease_ttl_s
+        # One holder for all turns: a lease that could not be given back is this agent's own next time.
+        self._holder = uuid.uuid4().hex
+        self._warned_about: SessionStore | None = None
+
+    async def run(
+        self,
+        request: TurnRequest,
+        task_id: str | None,
+        stream_callback: StreamCallback | None = None,
+        sink: EventSink | None = None,
+    ) -> ConversationResult:
+        """One turn, from waiting for the lock to the result."""
+        lifecycle = self._lifecycle
+        if lifecycle.inside_its_turn:
+            raise ConfigurationError(
+                "a tool or callback must not start a turn of the agent that runs it: it would wait for itself"
+            )
+        await lifecycle.initialize()
+        bound = lifecycle.bind()
+        deps = lifecycle.wiring.turn_deps(self._steering, DEFAULT_BOUNDS)
+        turn = self._new_turn(deps, request, task_id, TurnEvents(deps.callbacks, stream_callback, sink))
+        try:
+            async with bound.turns:
+                lifecycle.current = turn
+                return await self._admit_and_run(turn, deps)
+        except StoreError as error:  # only the admission lets one through
+            log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
+            return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
+        finally:
+            await lifecycle.close_if_asked()
+
+    async def stream(self, request: TurnRequest, task_id: str | None) -> AsyncGenerator[TurnEvent, None]:
+        """One turn as its events. Closing the generator cancels the turn and waits for its end."""
+        queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
+        task = asyncio.create_task(self.run(request, task_id, None, queue.put_nowait))
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            await task
+        finally:
+            if not task.done():
+                await finish_despite_cancel(lambda: stop_tasks((task,), DEFAULT_BOUNDS.limit_s))
+            if task.done() and not task.cancelled():
+                task.exception()
+
+    def _new_turn(
+        self, deps: TurnDeps, request: TurnRequest, task_id: str | None, events: TurnEvents
+    ) -> TurnState:
+        lease = lease_for(
+            deps.store, self._session_id, self._holder, ttl_s=self._lease_ttl_s, clock=deps.clock
+        )
+        if deps.store is not None and isinstance(lease, LocalLease):
+            self._warn_without_leases(deps.store)
+        return TurnState(
+            session_id=self._session_id,
+            task_id=task_id if task_id is not None else uuid.uuid4().hex,
+            turn_id=uuid.uuid4().hex,
+            request=request,
+            system_message=request.system_message,
+            conversation=self._lifecycle.conversation,
+            lease=lease,
+            interrupt=InterruptFlag(),
+            events=events,
+            budget=IterationBudget(self._options.max_iterations),
+            route=deps.routes.primary,
+        )
+
+    async def _admit_and_run(self, turn: TurnState, deps: TurnDeps) -> ConversationResult:
+        """The turn, with the agent's lock held. Raises `StoreError` when it could not be admitted."""
+        lifecycle = self._lifecycle
+        try:
+            lifecycle.refuse_when_closed()
+            async with admitted(
+                lifecycle.background,
+                turn.lease,
+                turn.interrupt,
+                deps.bounds,
+                lambda step: log_phase(turn, step, "Done"),
+            ) as is_admitted:
+                lifecycle.refuse_when_closed()
+                if not is_admitted:
+                    return build_result(turn, deps, Stop("interrupted"))
+                inside = running_turn.set(lifecycle)
+                try:
+                    return await run_turn(turn, deps)
+                finally:
+                    running_turn.reset(inside)
+        finally:
+            lifecycle.current = None
+
+    def _warn_without_leases(self, store: SessionStore) -> None:
+        if self._warned_about is not store:
+            self._warned_about = store
+            logger.warning(
+                "%s has no turn leases: turns of session %s exclude each other in this process only",
+                type(store).__name__,
+                self._session_id,
+            )
