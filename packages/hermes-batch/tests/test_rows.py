@@ -1,10 +1,13 @@
 """What one line of a dataset is read as."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_batch.rows import BadRow, PromptRow, read_row
+from hermes_messages import ImagePart, TextPart, UserMessage
 
 
 def read(line: str | bytes) -> PromptRow | BadRow:
@@ -15,10 +18,40 @@ def read(line: str | bytes) -> PromptRow | BadRow:
 def test_a_prompt_and_its_options() -> None:
     row = read('{"prompt": "hi", "id": 12, "toolsets": ["file"], "max_iterations": 3, "metadata": {"a": 1}}')
     assert isinstance(row, PromptRow)
-    assert (row.index, row.line, row.prompt, row.id) == (3, 7, "hi", "12")
+    assert (row.index, row.line, row.turns, row.id) == (3, 7, ("hi",), "12")
     assert row.toolsets == ("file",)
     assert row.max_iterations == 3
     assert row.metadata == {"a": 1}
+
+
+def test_a_list_of_texts_is_several_turns() -> None:
+    row = read('{"prompt": ["one", "two"]}')
+    assert isinstance(row, PromptRow)
+    assert row.turns == ("one", "two")
+
+
+def test_a_list_of_messages_is_a_conversation_that_goes_on() -> None:
+    said = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "and now?"},
+    ]
+    row = read(json.dumps({"prompt": said}))
+    assert isinstance(row, PromptRow)
+    assert row.turns == ("and now?",)
+    assert list(row.history) == said[1:3]
+    assert row.system == "be brief"
+
+
+def test_a_last_message_with_an_image_keeps_it() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    row = read(
+        json.dumps({"prompt": [{"role": "user", "content": [{"type": "text", "text": "see"}, picture]}]})
+    )
+    assert isinstance(row, PromptRow)
+    assert isinstance(row.turns[0], UserMessage)
+    assert row.turns[0].content == (TextPart("see"), ImagePart("https://example.org/a.png"))
 
 
 def test_the_hash_is_of_the_content_whatever_its_spelling() -> None:
@@ -38,9 +71,26 @@ def test_the_hash_is_of_the_content_whatever_its_spelling() -> None:
         ("[1]", "not a JSON object"),
         ('"text"', "not a JSON object"),
         ("{}", 'no "prompt"'),
-        ('{"prompt": 123}', "Expected `str`, got `int` - at `$.prompt`"),
-        ('{"prompt": null}', "Expected `str`, got `null` - at `$.prompt`"),
-        ('{"prompt": ["a"]}', "Expected `str`, got `array` - at `$.prompt`"),
+        ('{"prompt": 123}', "Expected `str | array`, got `int` - at `$.prompt`"),
+        ('{"prompt": null}', "Expected `str | array`, got `null` - at `$.prompt`"),
+        ('{"prompt": {"a": 1}}', "Expected `str | array`, got `object` - at `$.prompt`"),
+        ('{"prompt": []}', '"prompt" is empty'),
+        ('{"prompt": ["a", " "]}', '"prompt" is empty'),
+        ('{"prompt": ["a", 1]}', "neither a text, a list of texts nor a list of messages"),
+        ('{"prompt": ["a", {"role": "user", "content": "b"}]}', "neither a text"),
+        ('{"prompt": [{"role": "user", "content": " "}]}', "empty user message"),
+        (
+            '{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}',
+            "last is not",
+        ),
+        ('{"prompt": [{"role": "tool", "tool_call_id": "x", "content": "a"}]}', '"prompt": '),
+        ('{"prompt": [{"role": "king", "content": "a"}]}', '"prompt": '),
+        (
+            '{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}',
+            "whose last is not",
+        ),
+        ('{"prompt": [{"role": "system", "content": "a"}]}', "whose last is not"),
+        ('{"system": "a", "prompt": [{"role": "system", "content": "b"}]}', "give one of them"),
         ('{"prompt": "  "}', '"prompt" is empty'),
         ('{"prompt": "a", "toolsets": "file"}', "$.toolsets"),
         ('{"prompt": "a", "max_iterations": 0}', '"max_iterations" is less than 1'),
@@ -62,7 +112,7 @@ def test_no_bytes_make_the_reader_fail(line: bytes) -> None:
 def test_line_separators_inside_text_are_text() -> None:
     row = read('{"prompt": "a\u2028b\u2029c"}')
     assert isinstance(row, PromptRow)
-    assert row.prompt == "a\u2028b\u2029c"
+    assert row.turns == ("a\u2028b\u2029c",)
 
 
 def test_deep_nesting_is_a_bad_row_not_a_crash() -> None:

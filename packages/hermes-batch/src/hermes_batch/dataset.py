@@ -9,8 +9,9 @@ from pathlib import Path
 import aiofiles.os
 from msgspec import Struct
 
+from hermes_batch.dataset_formats import dataset_lines
 from hermes_batch.errors import DatasetError
-from hermes_batch.files import check_readable, file_lines
+from hermes_batch.files import check_readable
 from hermes_batch.plan import RowKey
 from hermes_batch.rows import BadRow, Row, read_row
 
@@ -25,7 +26,9 @@ async def _check_file(path: Path) -> None:
     if not await aiofiles.os.path.exists(path):
         raise DatasetError(f"no dataset file at {path}")
     if not await aiofiles.os.path.isfile(path):
-        raise DatasetError(f'{path} is not a file; the dataset is a JSONL file, one {{"prompt": ...}} a line')
+        raise DatasetError(
+            f'{path} is not a file; the dataset is a file of rows, one {{"prompt": ...}} a line'
+        )
     try:
         await check_readable(path)
     except OSError as error:
@@ -75,11 +78,12 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:
-    """The rows of a JSONL file, at most `max_samples`; blank lines are no rows. Memory: one line."""
+    """The rows of a dataset file, at most `max_samples`; blank lines are no rows. Memory: one line and a
+    chunk. Raises `OSError`, `DatasetError`."""
     index = 0
     line_number = 0
-    async with aclosing(file_lines(path)) as lines:
-        async for _, raw in lines:
+    async with aclosing(dataset_lines(path)) as lines:
+        async for raw in lines:
             line_number += 1
             line = raw.removeprefix(_BOM) if line_number == 1 else raw
             if not line.strip():

@@ -19,6 +19,7 @@ from typing import Self
 
 import aiofiles.os
 
+from hermes_batch.line_splitting import LineSplitter
 from hermes_batch.supervision import finish
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ReadFile",
     "check_readable",
     "cut_torn_tail",
+    "file_chunks",
     "file_line_batches",
     "file_lines",
     "is_directory",
@@ -35,6 +37,7 @@ __all__ = [
     "make_temporary_directory",
     "path_exists",
     "read_bytes",
+    "read_start",
     "remove_leftovers",
     "remove_tree",
     "replace_file",
@@ -130,34 +133,46 @@ async def sync_directory(directory: Path) -> None:
     await finish(sync(), what=f"syncing {directory}")
 
 
+async def read_start(path: Path) -> bytes:
+    """The first bytes of a file, enough to tell its form."""
+    file = await ReadFile.open(path)
+    try:
+        return await file.read_at(0, 16)
+    finally:
+        await file.close()
+
+
+async def file_chunks(path: Path) -> AsyncGenerator[bytes, None]:
+    """The bytes of a file, a chunk at a time."""
+    file = await ReadFile.open(path)
+    try:
+        read = 0
+        while chunk := await file.read_at(read, _CHUNK):
+            read += len(chunk)
+            yield chunk
+    finally:
+        await file.close()
+
+
 async def file_line_batches(path: Path) -> AsyncGenerator[list[tuple[int, bytes]], None]:
     """The lines of a file, each with its byte offset and without its line feed, as many at a time as one read
     gave.
 
-    Lines end at the byte `\\n` and nowhere else: JSON text may hold U+2028 and its kin. A last line without
-    a line feed comes too; whether it is whole is for the caller to judge. Memory: one line and a chunk.
+    A last line without a line feed comes too; whether it is whole is for the caller to judge. Memory: one
+    line and a chunk.
     """
-    file = await ReadFile.open(path)
-    try:
-        offset = read = 0
-        pieces: list[bytes] = []  # of a line that is longer than what was read so far
-        while chunk := await file.read_at(read, _CHUNK):
-            read += len(chunk)
-            head, feed, tail = chunk.partition(b"\n")
-            pieces.append(head)
-            if not feed:
-                continue
+    splitter = LineSplitter()
+    offset = 0
+    async with aclosing(file_chunks(path)) as chunks:
+        async for chunk in chunks:
             batch: list[tuple[int, bytes]] = []
-            *lines, rest = tail.split(b"\n")
-            for line in (b"".join(pieces), *lines):
+            for line in splitter.feed(chunk):
                 batch.append((offset, line))
                 offset += len(line) + 1
-            pieces = [rest]
-            yield batch
-        if last := b"".join(pieces):
-            yield [(offset, last)]
-    finally:
-        await file.close()
+            if batch:
+                yield batch
+    if last := splitter.rest():
+        yield [(offset, last)]
 
 
 async def file_lines(path: Path) -> AsyncGenerator[tuple[int, bytes], None]:

@@ -27,7 +27,15 @@ from hermes_messages.hygiene import replace_surrogates
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.trajectory import to_trajectory
 
-__all__ = ["UNKNOWN_TOOL", "Outcome", "bad_row_record", "count_tools", "outcome_of_result", "record_of"]
+__all__ = [
+    "UNKNOWN_TOOL",
+    "Outcome",
+    "added_up",
+    "bad_row_record",
+    "count_tools",
+    "outcome_of_result",
+    "record_of",
+]
 
 UNKNOWN_TOOL = "unknown_tool"
 """Under this name all calls of tools that the model invented are counted: names from a model have no end, and
@@ -57,6 +65,25 @@ class Outcome(Struct, frozen=True, kw_only=True):
     error: str = ""
     result: ConversationResult | None = None
     raised: BaseException | None = None
+
+
+def added_up(results: Sequence[ConversationResult]) -> ConversationResult:
+    """The result of the last of a row's turns, with the figures of all of them; one that is unknown for any
+    turn is unknown for the row."""
+    last = results[-1]
+    if len(results) == 1:
+        return last
+    total = last.copy()
+    total["api_calls"] = sum(result["api_calls"] for result in results)
+    total["input_tokens"] = _sum([result["input_tokens"] for result in results])
+    total["output_tokens"] = _sum([result["output_tokens"] for result in results])
+    costs = [result["cost_usd"] for result in results]
+    total["cost_usd"] = None if None in costs else math.fsum(cost for cost in costs if cost is not None)
+    return total
+
+
+def _sum(figures: Sequence[int | None]) -> int | None:
+    return None if None in figures else sum(figure for figure in figures if figure is not None)
 
 
 def outcome_of_result(result: ConversationResult) -> Outcome:

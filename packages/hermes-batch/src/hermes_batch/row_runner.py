@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -13,12 +13,13 @@ from msgspec import Struct
 from hermes_batch.distributions import sample_toolsets
 from hermes_batch.files import is_directory, make_temporary_directory, remove_tree
 from hermes_batch.records import Record
-from hermes_batch.row_records import Outcome, outcome_of_result, record_of
+from hermes_batch.row_records import Outcome, added_up, outcome_of_result, record_of
 from hermes_batch.rows import PromptRow
 from hermes_batch.statistics import has_reasoning
 from hermes_batch.supervision import OverrunError, supervised
 from hermes_messages import HermesError
-from hermes_messages.protocols import Agent, AgentFactory, AgentRequest
+from hermes_messages.argument_text import JsonObject
+from hermes_messages.protocols import Agent, AgentFactory, AgentRequest, ConversationResult
 
 __all__ = ["RowSettings", "run_row", "toolsets_for"]
 
@@ -104,22 +105,36 @@ async def _converse(
         agent = factory.create_agent(request)
     except Exception as error:  # noqa: BLE001 - recorded as the row's error
         return _failure(error, row.index)
+    results: list[ConversationResult] = []
+    ended: Outcome | None = None
     try:
-        result = await supervised(
-            agent.run_conversation(row.prompt, task_id=request.task_id), what=what, limit_s=settings.timeout_s
+        await supervised(
+            _take_turns(row, agent, request.task_id, results), what=what, limit_s=settings.timeout_s
         )
     except OverrunError:
-        return Outcome(
-            status="error", reason="row_timeout", error=f"not finished in {settings.timeout_s:g} s"
-        )
+        late = f"not finished in {settings.timeout_s:g} s"
+        ended = Outcome(status="error", reason="row_timeout", error=late)
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - recorded as the row's error
-        return _failure(error, row.index)
+        ended = _failure(error, row.index)
     finally:
         await _close(agent, what)
     try:
-        return outcome_of_result(result)
+        if ended is None:
+            return outcome_of_result(added_up(results))
+        return msgspec.structs.replace(ended, result=added_up(results)) if results else ended
     except Exception as error:  # noqa: BLE001 - whatever a broken result raises becomes the row's error
         return _broken_result(error)
+
+
+async def _take_turns(row: PromptRow, agent: Agent, task_id: str, results: list[ConversationResult]) -> None:
+    """The row's turns in order, as far as each is answered."""
+    history: Sequence[JsonObject] | None = row.history or None
+    for said in row.turns:
+        result = await agent.run_conversation(said, conversation_history=history, task_id=task_id)
+        results.append(result)
+        if not result["completed"]:
+            return
+        history = None  # the agent remembers
 
 
 async def _close(agent: Agent, what: str) -> None:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
+
+from hermes_messages import HermesError, SystemMessage, UserMessage, content_text, validate
+from hermes_messages.argument_text import JsonObject
+from hermes_messages.openai_shape import messages_from_dicts, to_dicts
 
 __all__ = ["BadRow", "PromptRow", "Row", "read_row"]
 
 
 class PromptRow(Struct, frozen=True, kw_only=True):
-    """A prompt to run. `index` counts the dataset's rows from 0, `line` its lines from 1.
+    """A conversation to run. `index` counts the dataset's rows from 0, `line` its lines from 1.
 
-    `content_hash` identifies what the row asks for, whatever its place in the file. `cwd` is a directory that
-    exists, to work in. `metadata` holds the row's own and all keys that mean nothing here.
+    `turns` are what the user says, one after the other, each after the answer to the one before; `history` is
+    what was said before the first of them, in OpenAI shape. `content_hash` identifies what the row asks for,
+    whatever its place in the file. `cwd` is a directory that exists, to work in. `metadata` holds the row's
+    own and all keys that mean nothing here.
     """
 
     index: int
     line: int
     content_hash: str
-    prompt: str
+    turns: tuple[str | UserMessage, ...]
+    history: tuple[JsonObject, ...] = ()
     id: str = ""
     cwd: str | None = None
     system: str | None = None
@@ -42,10 +49,22 @@ class BadRow(Struct, frozen=True, kw_only=True):
 Row = PromptRow | BadRow
 
 
+class _NoRowError(Exception):
+    """Why a line is no row."""
+
+
+class _Asked(Struct, frozen=True):
+    """What the `prompt` of a row says."""
+
+    turns: tuple[str | UserMessage, ...]
+    history: tuple[JsonObject, ...] = ()
+    system: str | None = None
+
+
 class _Fields(Struct, frozen=True):
     """The keys that are read from a row; all others are carried along in `metadata`."""
 
-    prompt: str
+    prompt: str | list[object]
     id: str | int | None = None
     cwd: str | None = None
     system: str | None = None
@@ -66,39 +85,83 @@ def _hash_of(data: bytes) -> str:
 
 def read_row(line: bytes, *, index: int, line_number: int) -> Row:
     """Read one line without its line end. A line that is no row becomes a `BadRow`, never an exception."""
-
-    def bad(reason: str) -> BadRow:
-        return BadRow(index=index, line=line_number, content_hash=_hash_of(line), reason=reason)
-
     try:
-        content: object = msgspec.json.decode(line)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        return bad(f"invalid JSON: {error}")
-    if not isinstance(content, dict):
-        return bad('not a JSON object; a row looks like {"prompt": "..."}')
-    if "prompt" not in content:
-        return bad('no "prompt" key')
-    try:
-        fields = msgspec.convert(content, _Fields)
-    except msgspec.ValidationError as error:
-        return bad(str(error))
-    if not fields.prompt.strip():
-        return bad('"prompt" is empty')
-    if fields.max_iterations is not None and fields.max_iterations < 1:
-        return bad('"max_iterations" is less than 1')
-    for key, meaning in _NOT_YET.items():
-        if content.get(key) is not None:
-            return bad(f'"{key}" ({meaning}) is not supported yet')
+        content = _object(line)
+        fields = _fields(content)
+        asked = _asked(fields.prompt, fields.system)
+    except _NoRowError as error:
+        return BadRow(index=index, line=line_number, content_hash=_hash_of(line), reason=str(error))
     others = {key: value for key, value in content.items() if key not in _KNOWN}
     return PromptRow(
         index=index,
         line=line_number,
         content_hash=_hash_of(_canonical.encode(content)),
-        prompt=fields.prompt,
+        turns=asked.turns,
+        history=asked.history,
         id="" if fields.id is None else str(fields.id),
         cwd=fields.cwd,
-        system=fields.system,
+        system=asked.system,
         toolsets=fields.toolsets,
         max_iterations=fields.max_iterations,
         metadata=others | (fields.metadata or {}),
     )
+
+
+def _object(line: bytes) -> dict[str, object]:
+    try:
+        content: object = msgspec.json.decode(line)
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise _NoRowError(f"invalid JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise _NoRowError('not a JSON object; a row looks like {"prompt": "..."}')
+    return content
+
+
+def _fields(content: dict[str, object]) -> _Fields:
+    if "prompt" not in content:
+        raise _NoRowError('no "prompt" key')
+    try:
+        fields = msgspec.convert(content, _Fields)
+    except msgspec.ValidationError as error:
+        raise _NoRowError(str(error)) from error
+    if fields.max_iterations is not None and fields.max_iterations < 1:
+        raise _NoRowError('"max_iterations" is less than 1')
+    for key, meaning in _NOT_YET.items():
+        if content.get(key) is not None:
+            raise _NoRowError(f'"{key}" ({meaning}) is not supported yet')
+    return fields
+
+
+def _asked(prompt: str | list[object], system: str | None) -> _Asked:
+    """A text is one turn, a list of texts several, a list of messages a conversation that goes on."""
+    given = [prompt] if isinstance(prompt, str) else prompt
+    texts = [item for item in given if isinstance(item, str)]
+    messages = [item for item in given if isinstance(item, dict)]
+    if given and len(messages) == len(given):
+        return _conversation(messages, system)
+    if len(texts) != len(given):
+        raise _NoRowError('"prompt" is neither a text, a list of texts nor a list of messages')
+    if not texts or not all(text.strip() for text in texts):
+        raise _NoRowError('"prompt" is empty')
+    return _Asked(tuple(texts), system=system)
+
+
+def _conversation(dicts: Sequence[JsonObject], system: str | None) -> _Asked:
+    try:
+        messages = messages_from_dicts(dicts)
+    except HermesError as error:
+        raise _NoRowError(f'"prompt": {error}') from error
+    if broken := validate(messages):
+        raise _NoRowError(f'"prompt": {broken[0]}')
+    if isinstance(messages[0], SystemMessage):
+        if system is not None:
+            raise _NoRowError('a system message in "prompt" and a "system" key; give one of them')
+        system = content_text(messages[0].content)
+        messages = messages[1:]
+    last = messages[-1] if messages else None
+    if not isinstance(last, UserMessage):
+        raise _NoRowError('"prompt" is a list of messages whose last is not a user message')
+    said = last.content if isinstance(last.content, str) else last
+    if isinstance(said, str) and not said.strip():
+        raise _NoRowError('"prompt" ends with an empty user message')
+    return _Asked((said,), tuple(to_dicts(messages[:-1])), system)

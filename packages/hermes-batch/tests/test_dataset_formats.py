@@ -1,0 +1,151 @@
+"""Every form of a dataset gives the same rows, and a damaged one says so."""
+
+import asyncio
+import functools
+import gzip
+import importlib.util
+import json
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import ParamSpec
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from hermes_batch import BatchRunner, DatasetError
+from hermes_batch.dataset import read_dataset, scan_dataset
+from hermes_batch.dataset_formats import dataset_lines, form_of
+from hermes_batch.rows import PromptRow
+from hermes_batch.testing import ScriptedAgents, conversation
+
+P = ParamSpec("P")
+
+
+def in_a_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def body() -> None:
+            await test(*args, **kwargs)
+
+        asyncio.run(body())
+
+    return run
+
+
+def children() -> list[str]:
+    """The processes that this one has started and not reaped."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+PROMPTS = [f"prompt {number} \u2028 大别山" for number in range(5000)]
+PLAIN = "".join(json.dumps({"prompt": text}, ensure_ascii=False) + "\n" for text in PROMPTS).encode()
+
+
+def write_gzip(path: Path) -> None:
+    half = PLAIN.index(b"\n", len(PLAIN) // 2) - 7  # two members, cut inside a line
+    path.write_bytes(gzip.compress(PLAIN[:half]) + gzip.compress(PLAIN[half:]))
+
+
+def write_zstd(path: Path) -> None:
+    pack = zstandard.ZstdCompressor().compress
+    path.write_bytes(pack(PLAIN[:70_001]) + pack(PLAIN[70_001:]))
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.table({"prompt": PROMPTS}), path, row_group_size=1000)
+
+
+WRITERS = {"gzip": write_gzip, "zstd": write_zstd, "parquet": write_parquet}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@in_a_loop
+async def test_every_form_gives_the_rows_of_the_plain_file(tmp_path: Path, form: str) -> None:
+    plain, path = tmp_path / "plain.jsonl", tmp_path / "odd.name"
+    plain.write_bytes(PLAIN)
+    WRITERS[form](path)
+    assert form_of(path.read_bytes()[:16]) == form
+    async with aclosing(read_dataset(path)) as rows:
+        found = [row async for row in rows]
+    assert [row.turns for row in found if isinstance(row, PromptRow)] == [(text,) for text in PROMPTS]
+    assert (await scan_dataset(path)).keys == (await scan_dataset(plain)).keys
+    assert len((await scan_dataset(path, max_samples=7)).keys) == 7
+
+
+@pytest.mark.parametrize(
+    ("form", "complaint"), [("gzip", "cut off"), ("zstd", "cut off"), ("parquet", "Arrow")]
+)
+@in_a_loop
+async def test_a_file_that_was_cut_off_is_refused_before_anything_runs(
+    tmp_path: Path, form: str, complaint: str
+) -> None:
+    path = tmp_path / "data"
+    WRITERS[form](path)
+    os.truncate(path, path.stat().st_size - 9)
+    agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="a"))
+    runner = BatchRunner(path, run_name="r", output_dir=tmp_path / "out", agent_factory=agents)
+    with pytest.raises(DatasetError, match=complaint):
+        await runner.run()
+    assert not (tmp_path / "out").exists()
+    assert agents.opened == 0
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+@in_a_loop
+async def test_damaged_bytes_are_a_dataset_error(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "data"
+    WRITERS[form](path)
+    data = bytearray(path.read_bytes())
+    data[40:80] = b"\xff" * 40
+    path.write_bytes(data)
+    with pytest.raises(DatasetError, match=r"damaged|cut off"):
+        await scan_dataset(path)
+
+
+@in_a_loop
+async def test_a_small_file_that_unpacks_to_gigabytes_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b" " * 50_000_000 + b"\n" + b'{"prompt": "a"}\n'))
+    async with aclosing(dataset_lines(path)) as lines:
+        sizes = [len(line) async for line in lines]
+    assert sizes == [50_000_000, 15]
+
+
+@in_a_loop
+async def test_a_form_whose_reader_is_not_installed_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data.parquet"
+    write_parquet(path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DatasetError, match=r"pip install 'hermes-batch\[parquet\]'"):
+        await scan_dataset(path)
+
+
+@in_a_loop
+async def test_leaving_a_parquet_file_early_ends_its_reader(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_parquet(path)
+    before = children()
+    async with aclosing(dataset_lines(path)) as lines:
+        async for _ in lines:
+            break
+    assert children() == before
+
+
+@in_a_loop
+async def test_cancelling_a_scan_of_parquet_leaves_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    write_parquet(path)
+    before = children()
+    for turns in range(0, 40, 4):
+        task = asyncio.create_task(scan_dataset(path))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert children() == before
