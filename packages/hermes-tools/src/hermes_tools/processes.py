@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from hermes_tools import files
 from hermes_tools.shielding import finish_despite_cancel
 
-__all__ = ["ChildProcess", "exit_text"]
+__all__ = ["ChildProcess", "ProcessGroup", "exit_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,56 +30,13 @@ _MISSED_EXIT_POLL_S = 0.5
 _STOP_LIMIT_S = 3.0
 
 
-class ChildProcess:
-    """A running child. Whoever starts it must `stop` it or see its end with `wait`, and `close_output`."""
+class ProcessGroup:
+    """A child that leads a process group of its own (`start_new_session=True`), none of whose streams is a
+    pipe of asyncio's. Whoever has it must `stop` it or see its end with `wait`."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, pipe: asyncio.ReadTransport
-    ) -> None:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self._output = output
-        self._pipe = pipe
         self.pid = process.pid
-
-    @classmethod
-    async def start(cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> ChildProcess:
-        """Start `command` with no input; its output and errors come in one stream.
-
-        Raises `OSError` when it can not be started. When cancelled, nothing is left running.
-        """
-        read_end, write_end = os.pipe()
-        output = asyncio.StreamReader(limit=CHUNK_BYTES)
-        try:
-            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(output), io.FileIO(read_end, "rb")
-            )
-        except BaseException:
-            os.close(write_end)
-            raise
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                cwd=cwd,
-                env=dict(environment),
-                start_new_session=True,
-            )
-        except BaseException:
-            pipe.close()
-            raise
-        finally:
-            os.close(write_end)
-        return cls(process, output, pipe)
-
-    async def read(self) -> bytes:
-        """The next piece of output; empty once everyone who could write has closed the pipe."""
-        return await self._output.read(CHUNK_BYTES)
-
-    def close_output(self) -> None:
-        """Close our end of the pipe. Again does nothing."""
-        self._pipe.close()
 
     async def wait(self) -> int | None:
         """The exit code once the process has ended: 128+n for signal n, None where the system lost it.
@@ -145,6 +102,57 @@ class ChildProcess:
                 return False
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class ChildProcess(ProcessGroup):
+    """A running child whose output is read. Its user must `close_output`, too."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, pipe: asyncio.ReadTransport
+    ) -> None:
+        super().__init__(process)
+        self._output = output
+        self._pipe = pipe
+
+    @classmethod
+    async def start(cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> ChildProcess:
+        """Start `command` with no input; its output and errors come in one stream.
+
+        Raises `OSError` when it can not be started. When cancelled, nothing is left running.
+        """
+        read_end, write_end = os.pipe()
+        output = asyncio.StreamReader(limit=CHUNK_BYTES)
+        try:
+            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(output), io.FileIO(read_end, "rb")
+            )
+        except BaseException:
+            os.close(write_end)
+            raise
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except BaseException:
+            pipe.close()
+            raise
+        finally:
+            os.close(write_end)
+        return cls(process, output, pipe)
+
+    async def read(self) -> bytes:
+        """The next piece of output; empty once everyone who could write has closed the pipe."""
+        return await self._output.read(CHUNK_BYTES)
+
+    def close_output(self) -> None:
+        """Close our end of the pipe. Again does nothing."""
+        self._pipe.close()
 
 
 def exit_text(code: int | None) -> str:
