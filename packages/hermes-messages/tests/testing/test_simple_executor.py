@@ -6,7 +6,9 @@ import pytest
 from hermes_messages import ConfigurationError, ToolCall, ToolDeclarationError, ToolMessage
 from hermes_messages.argument_text import JsonObject
 from hermes_messages.protocols import (
+    ApprovalAnswer,
     InterruptSignal,
+    Later,
     RoundContext,
     Tool,
     ToolCallContext,
@@ -164,8 +166,12 @@ def test_approvals() -> None:
         for approval, status in ((yes, "ok"), (no, "denied"), (broken, "denied")):
             outcome = await executor.execute(calls, Host().context(approval=approval))
             assert [result.status for result in outcome.results if result] == ["ok", status, "ok"]
+
+        async def later(call: ToolCall, reason: str) -> ApprovalAnswer:
+            return Later()
+
         host = Host()
-        outcome = await executor.execute(calls, host.context())
+        outcome = await executor.execute(calls, host.context(approval=later))
         assert [result.status if result else None for result in outcome.results] == ["ok", None, "ok"]
         assert [(waiting.call.id, waiting.position) for waiting in outcome.pending] == [("r", 1)]
         assert host.heard == [(0, "ok"), (2, "ok")]

@@ -7,6 +7,15 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from hermes_messages.approvals import (
+    ApprovalAnswer,
+    ApprovalCallback,
+    ApprovalDecision,
+    Approve,
+    Deny,
+    Later,
+    PendingApproval,
+)
 from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.exchange import ToolSpec
 from hermes_messages.messages import Message, ToolCall, ToolMessage
@@ -14,17 +23,23 @@ from hermes_messages.protocols.agent import AgentFactory
 from hermes_messages.protocols.store import SessionStore
 
 __all__ = [
+    "ApprovalAnswer",
     "ApprovalCallback",
+    "ApprovalDecision",
+    "Approve",
     "ClarifyCallback",
+    "Deny",
     "ExecutorFactory",
     "ExecutorOptions",
     "InterruptSignal",
+    "Later",
     "PendingApproval",
     "ResultCallback",
     "RoundContext",
     "RoundOutcome",
     "Scheduling",
     "SupportsAvailability",
+    "SupportsDecisions",
     "Tool",
     "ToolCallContext",
     "ToolCompleteCallback",
@@ -60,7 +75,6 @@ ToolStartCallback = Callable[[ToolCall], Awaitable[None] | None]
 ToolProgressCallback = Callable[[ToolCall, str], Awaitable[None] | None]
 ToolCompleteCallback = Callable[[ToolCall, ToolMessage], Awaitable[None] | None]
 ClarifyCallback = Callable[[str, Sequence[str]], Awaitable[str]]
-ApprovalCallback = Callable[[ToolCall, str], Awaitable[bool]]
 ResultCallback = Callable[[int, ToolMessage], Awaitable[None]]
 
 
@@ -87,6 +101,9 @@ class RoundContext(Struct, frozen=True, kw_only=True):
     `on_result` is awaited with the position of the call in the round and its result as soon as that call
     ends, before `execute` returns: that is how results become durable one by one. Callbacks that are plain
     functions are called on the event loop and must be short.
+
+    `approval` is asked about calls that the executor does not run unasked. Without it they are denied, with
+    the reason for asking; nothing is ever asked on a terminal.
     """
 
     session_id: str
@@ -119,14 +136,6 @@ class ToolSnapshot(Struct, frozen=True, kw_only=True):
     guidance: str = ""
 
 
-class PendingApproval(Struct, frozen=True, kw_only=True):
-    """A call that waits for a person's decision, as a value that a host can store."""
-
-    call: ToolCall
-    position: int
-    reason: str
-
-
 class RoundOutcome(Struct, frozen=True, kw_only=True):
     """The results of a round in the order of its calls; a call in `pending` has None in `results`."""
 
@@ -148,6 +157,10 @@ class ToolExecutor(Protocol):
     async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
         """Run `calls`; exactly one result for each, whatever happens, save those left pending.
 
+        A call is pending only when the `approval` callback answered `Later`. The others run all the same,
+        also those that come after it; `SupportsDecisions.resume` finishes the round. An interrupt settles
+        pending calls as `not_started`: `pending` is then empty.
+
         A tool's failure is a result, not an exception. An interrupt makes results of status `interrupted`
         and `not_started`. Cancelling the task that awaits this stops every running tool, waits for them and
         re-raises; results that were handed to `on_result` by then stand. An exception of `on_result` stops
@@ -161,6 +174,33 @@ class ToolExecutor(Protocol):
 
     async def close(self) -> None:
         """Release everything. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class SupportsDecisions(Protocol):
+    """An executor that finishes a round which came back with pending calls, also in another process."""
+
+    async def resume(
+        self,
+        calls: Sequence[ToolCall],
+        results: Sequence[ToolMessage | None],
+        decisions: Mapping[str, ApprovalAnswer],
+        context: RoundContext,
+    ) -> RoundOutcome:
+        """Finish the round of `calls`, of which `results` are there by now (None where one is missing).
+
+        `decisions` are by call id. An approved call runs without being asked about again, with the changed
+        arguments if there are any; a denied one gets a result of status `denied` with the reason. A missing
+        call without a decision, or with `Later`, stays pending; the `approval` callback is not asked. A
+        call with a result never runs again: `results` come back as they were, and `on_result` is awaited
+        for the new ones only. Approved calls keep the order and the barriers of `execute`; interrupt,
+        cancellation and a failing `on_result` act as there. What the executor's policy denies stays denied.
+
+        Raises `ConfigurationError` before anything runs: for results that do not belong to `calls`, a
+        decision for a call that is unknown or has its result, and changed arguments that are no JSON object
+        or do not fit the tool (see `hermes_messages.approvals.match_decisions`).
+        """
         ...
 
 

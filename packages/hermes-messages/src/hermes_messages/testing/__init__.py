@@ -5,8 +5,8 @@ Nothing in `hermes_messages` imports this package; it needs nothing but the stan
 Doubles: `ScriptedProvider` (with `text`, `calls`, `call`, `error`, `broken`, `hang`), `MemoryStore`,
 `SimpleExecutor`, `FunctionTool`, `ToolDouble`, `InterruptFlag`, `StepGate`, and the seeded `ChaosProvider`.
 
-Checks: `check_provider`, `check_store`, `check_executor` raise a `ConformanceError` that lists every promise
-of the Protocol that an implementation breaks.
+Checks: `check_provider`, `check_store`, `check_executor`, `check_approvals` raise a `ConformanceError` which
+lists every promise of the Protocol that an implementation breaks.
 
 >>> import asyncio
 >>> from hermes_messages import ChatRequest, History, ResponseDone, UserMessage
@@ -24,6 +24,7 @@ from hermes_messages.testing.chaos import ChaosProvider, Fault, FaultKind
 from hermes_messages.testing.conformance import (
     BrokenPromise,
     ConformanceError,
+    check_approvals,
     check_executor,
     check_provider,
     check_store,
@@ -74,6 +75,7 @@ __all__ = [
     "broken",
     "call",
     "calls",
+    "check_approvals",
     "check_executor",
     "check_provider",
     "check_store",

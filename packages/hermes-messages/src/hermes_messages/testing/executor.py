@@ -9,11 +9,20 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hermes_messages.approvals import (
+    ApprovalAnswer,
+    ApprovalDecision,
+    Approve,
+    Deny,
+    Later,
+    PendingApproval,
+    match_decisions,
+    read_decision,
+)
 from hermes_messages.argument_text import parse_arguments_tolerantly
 from hermes_messages.errors import ArgumentsError, ConfigurationError
 from hermes_messages.messages import ToolCall, ToolMessage, ToolStatus
 from hermes_messages.protocols.tools import (
-    PendingApproval,
     RoundContext,
     RoundOutcome,
     Tool,
@@ -50,10 +59,11 @@ class _Context:
 
 
 class SimpleExecutor:
-    """Satisfies `ToolExecutor`. `tools` are async functions by name, or objects of the `Tool` Protocol.
+    """Satisfies `ToolExecutor` and `SupportsDecisions`.
 
+    `tools` are async functions by name, or objects of the `Tool` Protocol.
     Neighbouring `parallel` calls run together, all others alone, in order. A call of a tool named in
-    `needs_approval` asks the round's `approval` callback, and is left pending when there is none.
+    `needs_approval` asks the round's `approval` callback, and is denied when there is none.
     Not built: time limits, output limits, schema checks. A tool that ignores its cancellation is waited for.
 
     A test can look at `rounds` (the calls of each round), `released` (task ids), `open_count`, `close_count`
@@ -101,6 +111,16 @@ class SimpleExecutor:
         self.rounds.append(tuple(calls))
         return await _Round(self, calls, context).run()
 
+    async def resume(
+        self,
+        calls: Sequence[ToolCall],
+        results: Sequence[ToolMessage | None],
+        decisions: Mapping[str, ApprovalAnswer],
+        context: RoundContext,
+    ) -> RoundOutcome:
+        """Finish a round; see `SupportsDecisions.resume`."""
+        return await _Round(self, calls, context, results, match_decisions(calls, results, decisions)).run()
+
     async def release(self, task_id: str) -> None:
         """Nothing outlives a call here; the id is remembered."""
         self.released.append(task_id)
@@ -128,28 +148,40 @@ class SimpleExecutor:
 
 
 class _Round:
-    """One round of calls."""
+    """One round of calls; with `decisions` one that is resumed."""
 
-    def __init__(self, executor: SimpleExecutor, calls: Sequence[ToolCall], context: RoundContext) -> None:
+    def __init__(
+        self,
+        executor: SimpleExecutor,
+        calls: Sequence[ToolCall],
+        context: RoundContext,
+        results: Sequence[ToolMessage | None] | None = None,
+        decisions: Mapping[int, ApprovalDecision] | None = None,
+    ) -> None:
         self._executor = executor
         self._calls = calls
         self._context = context
-        self._results: list[ToolMessage | None] = [None] * len(calls)
-        self._pending: list[PendingApproval] = []
+        self._results: list[ToolMessage | None] = list(results) if results else [None] * len(calls)
+        self._decisions = decisions
+        self._pending: dict[int, PendingApproval] = {}
 
     async def run(self) -> RoundOutcome:
         interrupt = asyncio.ensure_future(self._context.interrupt.wait())
+        missing = [item for item in enumerate(self._calls) if self._results[item[0]] is None]
         try:
-            numbered = list(enumerate(self._calls))
             for together, group in itertools.groupby(
-                numbered, key=lambda item: self._executor.may_overlap(item[1])
+                missing, key=lambda item: self._executor.may_overlap(item[1])
             ):
                 positions = [position for position, _ in group]
                 for batch in [positions] if together else [[position] for position in positions]:
                     await self._run_batch(batch, interrupt)
+            if self._pending and self._interrupted():
+                await self._run_batch(list(self._pending), interrupt)
+                self._pending.clear()
         finally:
             await _cancel_and_wait(interrupt)
-        return RoundOutcome(results=tuple(self._results), pending=tuple(self._pending))
+        pending = tuple(self._pending[position] for position in sorted(self._pending))
+        return RoundOutcome(results=tuple(self._results), pending=pending)
 
     async def _run_batch(self, positions: list[int], interrupt: asyncio.Future[None]) -> None:
         tasks = [asyncio.ensure_future(self._run_one(position, interrupt)) for position in positions]
@@ -178,6 +210,10 @@ class _Round:
         """The result of `call`; None when it waits for an approval."""
         if self._interrupted():
             return _result(call, _NOT_STARTED, "not_started")
+        resumed = self._decisions is not None
+        if resumed and isinstance(self._decided(position), Later):
+            self._pending[position] = _pending(position, call)
+            return None
         tool = self._executor.find(call.name)
         if tool is None:
             return _result(call, self._executor.unknown(call.name), "error")
@@ -185,44 +221,64 @@ class _Round:
             arguments = parse_arguments_tolerantly(call.arguments).arguments
         except ArgumentsError as error:
             return _result(call, f"error: {error}", "error")
-        if self._executor.asks_first(call.name):
-            refused = await self._ask(position, call, interrupt)
-            if refused is not None or self._pending_at(position):
-                return refused
+        note = ""
+        if resumed or self._executor.asks_first(call.name):
+            match self._decided(position) if resumed else await self._ask(call, interrupt):
+                case None:
+                    return _result(call, _NOT_STARTED, "not_started")
+                case Later():
+                    self._pending[position] = _pending(position, call)
+                    return None
+                case Deny(reason=reason):
+                    return _result(call, f"denied, this call did not run: {reason or 'no reason'}", "denied")
+                case Approve(arguments=str() as changed):
+                    try:
+                        arguments = parse_arguments_tolerantly(changed).arguments
+                    except ArgumentsError as error:
+                        return _result(call, f"error: the changed arguments: {error}", "error")
+                    note = f"[run with changed arguments: {changed}] "
+                case _:
+                    pass
         await _tell(self._context.tool_start, call)
         if self._interrupted():
             return _result(call, _NOT_STARTED, "not_started")
         running = asyncio.ensure_future(tool.run(arguments, _Context(call, self._context)))
         stopped = await _stop_on_interrupt(running, interrupt)
-        return _result_of(call, running, interrupted=stopped)
+        return _result_of(call, running, interrupted=stopped, note=note)
 
-    async def _ask(
-        self, position: int, call: ToolCall, interrupt: asyncio.Future[None]
-    ) -> ToolMessage | None:
-        """The result of a call that may not run; None for one that may, or that is left pending."""
-        reason = f"{call.name} needs an approval"
+    def _decided(self, position: int) -> ApprovalDecision:
+        """What a resumed round was told about a call."""
+        return (self._decisions or {}).get(position, Later())
+
+    async def _ask(self, call: ToolCall, interrupt: asyncio.Future[None]) -> ApprovalDecision | None:
+        """What the host says about `call`; None when the interrupt came before the answer."""
         if self._context.approval is None:
-            self._pending.append(PendingApproval(call=call, position=position, reason=reason))
+            return Deny(f"{_why(call)} and there is nobody to ask")
+        asking = asyncio.ensure_future(self._context.approval(call, _why(call)))
+        if await _stop_on_interrupt(asking, interrupt):
             return None
-        asking = asyncio.ensure_future(self._context.approval(call, reason))
-        stopped = await _stop_on_interrupt(asking, interrupt)
         if asking.cancelled() or asking.exception() is not None:
-            if stopped:
-                return _result(call, _NOT_STARTED, "not_started")
             logger.warning("the approval callback failed; the call counts as denied")
-            return _result(call, "denied: nobody could be asked, so this call did not run", "denied")
-        if asking.result():
-            return None
-        return _result(call, "denied: this call was not approved and did not run", "denied")
+            return Deny("nobody could be asked")
+        try:
+            return read_decision(asking.result())
+        except ConfigurationError as error:
+            logger.warning("the call counts as denied: %s", error)
+            return Deny("nobody could be asked")
 
     def _interrupted(self) -> bool:
         return self._context.interrupt.requested
 
-    def _pending_at(self, position: int) -> bool:
-        return any(waiting.position == position for waiting in self._pending)
+
+def _why(call: ToolCall) -> str:
+    return f"{call.name} needs an approval"
 
 
-def _result_of(call: ToolCall, running: asyncio.Future[str], *, interrupted: bool) -> ToolMessage:
+def _pending(position: int, call: ToolCall) -> PendingApproval:
+    return PendingApproval(call=call, position=position, reason=_why(call))
+
+
+def _result_of(call: ToolCall, running: asyncio.Future[str], *, interrupted: bool, note: str) -> ToolMessage:
     if running.cancelled():
         if interrupted:
             return _result(call, _INTERRUPTED, "interrupted")
@@ -233,7 +289,7 @@ def _result_of(call: ToolCall, running: asyncio.Future[str], *, interrupted: boo
     value: object = running.result()
     if not isinstance(value, str):
         return _result(call, f"error: the tool returned {type(value).__name__} instead of text", "error")
-    return _result(call, value, "ok")
+    return _result(call, note + value, "ok")
 
 
 def _result(call: ToolCall, text: str, status: ToolStatus) -> ToolMessage:

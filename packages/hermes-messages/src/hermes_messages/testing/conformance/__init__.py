@@ -5,9 +5,17 @@
 >>> asyncio.run(check_store(MemoryStore))
 """
 
+from hermes_messages.testing.conformance.approval_checks import check_approvals
 from hermes_messages.testing.conformance.executor_checks import check_executor
 from hermes_messages.testing.conformance.provider_checks import check_provider
 from hermes_messages.testing.conformance.report import BrokenPromise, ConformanceError
 from hermes_messages.testing.conformance.store_checks import check_store
 
-__all__ = ["BrokenPromise", "ConformanceError", "check_executor", "check_provider", "check_store"]
+__all__ = [
+    "BrokenPromise",
+    "ConformanceError",
+    "check_approvals",
+    "check_executor",
+    "check_provider",
+    "check_store",
+]

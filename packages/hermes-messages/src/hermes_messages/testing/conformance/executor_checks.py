@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from hermes_messages.argument_text import JsonObject
-from hermes_messages.messages import ToolCall, ToolMessage
-from hermes_messages.parts import content_text
+from hermes_messages.messages import ToolCall
 from hermes_messages.protocols.tools import (
-    RoundContext,
     RoundOutcome,
     Tool,
     ToolCallContext,
     ToolExecutor,
-    TurnContext,
 )
 from hermes_messages.testing.conformance.report import (
     CANCEL_POINTS,
@@ -27,7 +23,17 @@ from hermes_messages.testing.conformance.report import (
     made,
     run_checks,
 )
-from hermes_messages.testing.interrupt import InterruptFlag, StepGate
+from hermes_messages.testing.conformance.rounds import (
+    OnResultError,
+    RoundUnderCheck,
+    check_outcome,
+    no_new_tasks,
+    statuses_of,
+    texts_of,
+    tool_call,
+    turn_context,
+)
+from hermes_messages.testing.interrupt import StepGate
 from hermes_messages.testing.tools import ToolDouble
 
 __all__ = ["MakeExecutor", "check_executor"]
@@ -52,47 +58,6 @@ class _CancelsItself(ToolDouble):
         raise asyncio.CancelledError
 
 
-class _Round:
-    """A round context that remembers what was handed to `on_result`."""
-
-    def __init__(self, *, fails_at: int | None = None) -> None:
-        self.interrupt = InterruptFlag()
-        self.told: list[tuple[int, ToolMessage]] = []
-        self.returned = False
-        self.late = 0
-        self._fails_at = fails_at
-        self._watchers: list[tuple[int, asyncio.Future[None]]] = []
-        self.context = RoundContext(
-            session_id="check",
-            task_id="check-task",
-            turn_id="check-turn",
-            cwd=os.sep,
-            interrupt=self.interrupt,
-            on_result=self._on_result,
-        )
-
-    async def _on_result(self, position: int, result: ToolMessage) -> None:
-        self.late += self.returned
-        self.told.append((position, result))
-        for wanted, watcher in self._watchers:
-            if len(self.told) >= wanted and not watcher.done():
-                watcher.set_result(None)
-        await asyncio.sleep(0)
-        if position == self._fails_at:
-            raise _OnResultError
-
-    async def results_told(self, count: int) -> None:
-        """Return once `on_result` was called `count` times."""
-        if len(self.told) < count:
-            watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._watchers.append((count, watcher))
-            await watcher
-
-
-class _OnResultError(Exception):
-    """What the `on_result` of a check raises."""
-
-
 class _ExecutorChecks:
     def __init__(self, make_executor: MakeExecutor, limit_s: float) -> None:
         self._make = make_executor
@@ -101,14 +66,16 @@ class _ExecutorChecks:
     async def _opened(self, *tools: Tool) -> ToolExecutor:
         executor = await made(self._make(tools))
         await executor.open()
-        await executor.refresh(_turn())
+        await executor.refresh(turn_context())
         return executor
 
-    async def _execute(self, executor: ToolExecutor, round_: _Round, *calls: ToolCall) -> RoundOutcome:
+    async def _execute(
+        self, executor: ToolExecutor, round_: RoundUnderCheck, *calls: ToolCall
+    ) -> RoundOutcome:
         work = executor.execute(calls, round_.context)
         outcome = await finish_within(work, self._limit_s / 2, "execute()")
         round_.returned = True
-        _agrees(calls, outcome, round_)
+        check_outcome(calls, outcome, round_)
         return outcome
 
     async def open_release_and_close_are_idempotent(self) -> None:
@@ -124,7 +91,7 @@ class _ExecutorChecks:
         tools = [ToolDouble("alpha", description="first"), ToolDouble("beta")]
         executor = await made(self._make(tools))
         await executor.open()
-        first, again = await executor.refresh(_turn()), await executor.refresh(_turn())
+        first, again = await executor.refresh(turn_context()), await executor.refresh(turn_context())
         names = [spec.name for spec in first.tools]
         expect({"alpha", "beta"} <= set(names), f"the tools given are not all listed: {names}")
         expect(first.tools == again.tools, "the list of tools differs from one refresh to the next")
@@ -134,26 +101,28 @@ class _ExecutorChecks:
         gate = StepGate()
         slow, fast = ToolDouble("slow", ["from slow"], gate=gate), ToolDouble("fast", ["from fast"])
         executor = await self._opened(slow, fast)
-        round_ = _Round()
-        calls = [_call("a", "slow"), _call("b", "fast"), _call("c", "fast")]
+        round_ = RoundUnderCheck()
+        calls = [tool_call("a", "slow"), tool_call("b", "fast"), tool_call("c", "fast")]
         asyncio.get_running_loop().call_later(0.05, gate.open)
         outcome = await self._execute(executor, round_, *calls)
-        expect(_texts(outcome) == ["from slow", "from fast", "from fast"], f"results: {_texts(outcome)}")
-        expect(_statuses(outcome) == ["ok", "ok", "ok"], f"statuses: {_statuses(outcome)}")
+        expect(texts_of(outcome) == ["from slow", "from fast", "from fast"], f"results: {texts_of(outcome)}")
+        expect(statuses_of(outcome) == ["ok", "ok", "ok"], f"statuses: {statuses_of(outcome)}")
         expect((slow.finished, fast.finished) == (1, 2), "not every call was run exactly once")
         await executor.close()
 
     async def an_empty_round_is_nothing(self) -> None:
         executor = await self._opened(ToolDouble("echo"))
-        await self._execute(executor, _Round())
+        await self._execute(executor, RoundUnderCheck())
         await executor.close()
 
     async def results_are_told_as_soon_as_they_are_there(self) -> None:
         gate = StepGate()
         last = ToolDouble("last", gate=gate, scheduling="sequential")
         executor = await self._opened(ToolDouble("first"), last)
-        round_ = _Round()
-        work = asyncio.ensure_future(self._execute(executor, round_, _call("a", "first"), _call("b", "last")))
+        round_ = RoundUnderCheck()
+        work = asyncio.ensure_future(
+            self._execute(executor, round_, tool_call("a", "first"), tool_call("b", "last"))
+        )
         try:
             await finish_within(round_.results_told(1), self._limit_s / 4, "on_result of an ended call")
             expect(not work.done(), "execute() returned before all calls had ended")
@@ -166,8 +135,13 @@ class _ExecutorChecks:
     async def sequential_calls_never_overlap(self) -> None:
         alone = ToolDouble("alone", scheduling="sequential")
         executor = await self._opened(alone, ToolDouble("beside"))
-        calls = [_call("a", "alone"), _call("b", "alone"), _call("c", "beside"), _call("d", "alone")]
-        await self._execute(executor, _Round(), *calls)
+        calls = [
+            tool_call("a", "alone"),
+            tool_call("b", "alone"),
+            tool_call("c", "beside"),
+            tool_call("d", "alone"),
+        ]
+        await self._execute(executor, RoundUnderCheck(), *calls)
         expect(alone.most_running == 1, f"{alone.most_running} sequential calls ran at once")
         expect(alone.finished == 3, f"{alone.finished} of 3 sequential calls ran")
         await executor.close()
@@ -175,17 +149,19 @@ class _ExecutorChecks:
     async def an_unknown_tool_is_an_error_result(self) -> None:
         echo = ToolDouble("echo")
         executor = await self._opened(echo)
-        outcome = await self._execute(executor, _Round(), _call("a", "no_such_tool"), _call("b", "echo"))
-        expect(_statuses(outcome) == ["error", "ok"], f"statuses: {_statuses(outcome)}")
-        expect("no_such_tool" in _texts(outcome)[0], "the error does not name the unknown tool")
+        outcome = await self._execute(
+            executor, RoundUnderCheck(), tool_call("a", "no_such_tool"), tool_call("b", "echo")
+        )
+        expect(statuses_of(outcome) == ["error", "ok"], f"statuses: {statuses_of(outcome)}")
+        expect("no_such_tool" in texts_of(outcome)[0], "the error does not name the unknown tool")
         await executor.close()
 
     async def bad_arguments_are_an_error_result(self) -> None:
         echo = ToolDouble("echo")
         executor = await self._opened(echo)
-        calls = [ToolCall("a", "echo", '{"n": '), ToolCall("b", "echo", "[1]"), _call("c", "echo")]
-        outcome = await self._execute(executor, _Round(), *calls)
-        expect(_statuses(outcome) == ["error", "error", "ok"], f"statuses: {_statuses(outcome)}")
+        calls = [ToolCall("a", "echo", '{"n": '), ToolCall("b", "echo", "[1]"), tool_call("c", "echo")]
+        outcome = await self._execute(executor, RoundUnderCheck(), *calls)
+        expect(statuses_of(outcome) == ["error", "error", "ok"], f"statuses: {statuses_of(outcome)}")
         expect(echo.arguments == [{}], f"the tool was run with {echo.arguments}")
         await executor.close()
 
@@ -193,7 +169,7 @@ class _ExecutorChecks:
         echo = ToolDouble("echo")
         executor = await self._opened(echo)
         await self._execute(
-            executor, _Round(), ToolCall("a", "echo", '{"text": "x\\u0000y", "n": [1, null]}')
+            executor, RoundUnderCheck(), ToolCall("a", "echo", '{"text": "x\\u0000y", "n": [1, null]}')
         )
         expect(
             echo.arguments == [{"text": "x\0y", "n": [1, None]}], f"the tool was run with {echo.arguments}"
@@ -203,51 +179,55 @@ class _ExecutorChecks:
     async def a_failing_tool_is_an_error_result(self) -> None:
         bad, good = ToolDouble("bad", [ValueError("it broke")]), ToolDouble("good")
         executor = await self._opened(bad, good)
-        outcome = await self._execute(executor, _Round(), _call("a", "bad"), _call("b", "good"))
-        expect(_statuses(outcome) == ["error", "ok"], f"statuses: {_statuses(outcome)}")
-        expect("it broke" in _texts(outcome)[0], f"the error's text is missing: {_texts(outcome)[0]!r}")
+        outcome = await self._execute(
+            executor, RoundUnderCheck(), tool_call("a", "bad"), tool_call("b", "good")
+        )
+        expect(statuses_of(outcome) == ["error", "ok"], f"statuses: {statuses_of(outcome)}")
+        expect("it broke" in texts_of(outcome)[0], f"the error's text is missing: {texts_of(outcome)[0]!r}")
         await executor.close()
 
     async def a_tool_that_cancels_itself_cancels_nothing_else(self) -> None:
         executor = await self._opened(_CancelsItself("odd"), ToolDouble("good"))
-        outcome = await self._execute(executor, _Round(), _call("a", "odd"), _call("b", "good"))
-        statuses = _statuses(outcome)
+        outcome = await self._execute(
+            executor, RoundUnderCheck(), tool_call("a", "odd"), tool_call("b", "good")
+        )
+        statuses = statuses_of(outcome)
         expect(statuses[0] != "ok" and statuses[1] == "ok", f"statuses: {statuses}")
         await executor.close()
 
     async def nothing_starts_once_interrupted(self) -> None:
         echo = ToolDouble("echo")
         executor = await self._opened(echo)
-        round_ = _Round()
+        round_ = RoundUnderCheck()
         round_.interrupt.request()
-        outcome = await self._execute(executor, round_, _call("a", "echo"), _call("b", "echo"))
-        expect(_statuses(outcome) == ["not_started"] * 2, f"statuses: {_statuses(outcome)}")
+        outcome = await self._execute(executor, round_, tool_call("a", "echo"), tool_call("b", "echo"))
+        expect(statuses_of(outcome) == ["not_started"] * 2, f"statuses: {statuses_of(outcome)}")
         expect(echo.arguments == [], "a call was started after the interrupt")
         await executor.close()
 
     async def an_interrupt_stops_what_runs(self) -> None:
         hangs = ToolDouble("hangs", [None], scheduling="sequential")
         executor = await self._opened(hangs, ToolDouble("quick"))
-        round_ = _Round()
-        calls = [_call("a", "quick"), _call("b", "hangs"), _call("c", "hangs")]
+        round_ = RoundUnderCheck()
+        calls = [tool_call("a", "quick"), tool_call("b", "hangs"), tool_call("c", "hangs")]
         work = asyncio.ensure_future(self._execute(executor, round_, *calls))
         await self._begun(hangs, work)
         round_.interrupt.request()
         outcome = await work
         wanted = ["ok", "interrupted", "not_started"]
-        expect(_statuses(outcome) == wanted, f"statuses: {_statuses(outcome)} instead of {wanted}")
+        expect(statuses_of(outcome) == wanted, f"statuses: {statuses_of(outcome)} instead of {wanted}")
         expect(hangs.running == 0, "the interrupted tool is still running")
-        again = await self._execute(executor, _Round(), _call("a", "quick"))
-        expect(_statuses(again) == ["ok"], "the next round does not work")
+        again = await self._execute(executor, RoundUnderCheck(), tool_call("a", "quick"))
+        expect(statuses_of(again) == ["ok"], "the next round does not work")
         await executor.close()
 
     async def cancelling_stops_every_tool_and_is_passed_on(self) -> None:
         for times in (1, 2):
             hangs = ToolDouble("hangs", [None])
             executor = await self._opened(hangs, ToolDouble("quick"))
-            round_ = _Round()
+            round_ = RoundUnderCheck()
             before = asyncio.all_tasks()
-            calls = [_call("a", "quick"), _call("b", "hangs"), _call("c", "hangs")]
+            calls = [tool_call("a", "quick"), tool_call("b", "hangs"), tool_call("c", "hangs")]
             work = asyncio.ensure_future(executor.execute(calls, round_.context))
             await self._begun(hangs, work)
             for _ in range(times):
@@ -257,38 +237,38 @@ class _ExecutorChecks:
             round_.returned = True
             expect(work.cancelled(), "a cancelled execute() did not raise CancelledError")
             expect(hangs.running == 0, f"{hangs.running} tools are still running after the cancellation")
-            await _no_new_tasks(before, "a cancelled execute()")
+            await no_new_tasks(before, "a cancelled execute()")
             expect(round_.late == 0, "on_result was called after execute() had ended")
-            await self._execute(executor, _Round(), _call("a", "quick"))
+            await self._execute(executor, RoundUnderCheck(), tool_call("a", "quick"))
             await executor.close()
 
     async def cancelling_anywhere_leaves_nothing(self) -> None:
         work_tool, alone = ToolDouble("work"), ToolDouble("alone", scheduling="sequential")
         executor = await self._opened(work_tool, alone)
-        calls = [_call("a", "work"), _call("b", "work"), _call("c", "alone")]
+        calls = [tool_call("a", "work"), tool_call("b", "work"), tool_call("c", "alone")]
         for turns in CANCEL_POINTS:
-            round_ = _Round()
+            round_ = RoundUnderCheck()
             before = asyncio.all_tasks()
             await cancel_after(executor.execute(calls, round_.context), turns, self._limit_s / 4)
             running = work_tool.running + alone.running
             expect(running == 0, f"cancelled after {turns} turns, {running} tools are still running")
-            await _no_new_tasks(before, f"execute() cancelled after {turns} turns")
+            await no_new_tasks(before, f"execute() cancelled after {turns} turns")
             positions = [position for position, _ in round_.told]
             expect(len(set(positions)) == len(positions), "on_result was called twice for one call")
-        await self._execute(executor, _Round(), *calls)
+        await self._execute(executor, RoundUnderCheck(), *calls)
         await executor.close()
 
     async def a_failing_on_result_ends_the_round(self) -> None:
         hangs = ToolDouble("hangs", [None])
         executor = await self._opened(ToolDouble("quick"), hangs)
-        round_ = _Round(fails_at=0)
+        round_ = RoundUnderCheck(fails_at=0)
         before = asyncio.all_tasks()
-        work = executor.execute([_call("a", "quick"), _call("b", "hangs")], round_.context)
+        work = executor.execute([tool_call("a", "quick"), tool_call("b", "hangs")], round_.context)
         try:
             await finish_within(work, self._limit_s / 4, "execute() after on_result failed")
-        except _OnResultError:
+        except OnResultError:
             expect(hangs.running == 0, "a tool is still running after on_result failed")
-            await _no_new_tasks(before, "a failed on_result")
+            await no_new_tasks(before, "a failed on_result")
         else:
             raise UnmetError("an exception of on_result was not raised by execute()")
         await executor.close()
@@ -303,47 +283,3 @@ class _ExecutorChecks:
             await asyncio.wait({begun})
         if work.done():
             raise UnmetError(f"execute() ended while a call should be running: {work.result()!r:.300}")
-
-
-def _turn() -> TurnContext:
-    return TurnContext(session_id="check", task_id="check-task", turn_id="check-turn", cwd=os.sep)
-
-
-def _call(call_id: str, name: str) -> ToolCall:
-    return ToolCall(call_id, name, "{}")
-
-
-def _texts(outcome: RoundOutcome) -> list[str]:
-    return [content_text(result.content) if result else "" for result in outcome.results]
-
-
-def _statuses(outcome: RoundOutcome) -> list[str]:
-    return [result.status if result else "pending" for result in outcome.results]
-
-
-def _agrees(calls: Sequence[ToolCall], outcome: RoundOutcome, round_: _Round) -> None:
-    """What holds for every round that ended: one result per call, in order, each told once."""
-    expect(len(outcome.results) == len(calls), f"{len(outcome.results)} results for {len(calls)} calls")
-    expect(not outcome.pending, "calls were left pending")
-    for call, result in zip(calls, outcome.results, strict=True):
-        if result is None:
-            raise UnmetError(f"call {call.id!r} has no result")
-        expect(result.tool_call_id == call.id, f"call {call.id!r} got the result of {result.tool_call_id!r}")
-    told = dict(round_.told)
-    expect(
-        len(round_.told) == len(calls),
-        f"on_result was called {len(round_.told)} times for {len(calls)} calls",
-    )
-    expect(len(told) == len(calls), "on_result was called twice for one call")
-    for position, result in enumerate(outcome.results):
-        expect(told[position] == result, f"on_result was told another result for call {position}")
-
-
-async def _no_new_tasks(before: set[asyncio.Task[Any]], after: str) -> None:
-    """What is about to end gets some turns of the event loop to do so."""
-    for _ in range(50):
-        left = [task for task in asyncio.all_tasks() - before if not task.done()]
-        if not left:
-            return
-        await asyncio.sleep(0)
-    raise UnmetError(f"{len(left)} tasks were left after {after}; the first is {left[0]!r:.200}")
