@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 from hermes_tools import PathRefusedError, files
 from hermes_tools.paths import Workspace
+from hermes_tools.resources import TaskResources
 from hermes_tools.text_shape import TextShape, encode_like, looks_binary, shape_of
 
 
@@ -274,6 +278,144 @@ def test_a_link_planted_after_the_check_is_not_followed(bench: Any, outside: Pat
 
     asyncio.run(main())
     assert (outside / "secret.txt").read_text() == "secret"
+
+
+def test_a_directory_swapped_for_a_link_between_check_and_use_is_never_followed(
+    bench: Any, outside: Path, tmp_path: Path
+) -> None:
+    """A real process swaps them as fast as it can while files are read and written."""
+    real, other = bench.workspace / "d", tmp_path / "other"
+    real.mkdir()
+    (real / "secret.txt").write_text("mine")
+    swapper = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _SWAPPER, str(real), str(other), str(outside)],
+    )
+
+    async def main() -> tuple[int, int]:
+        workspace = Workspace(str(bench.workspace))
+        done = refused = 0
+        for number in range(400):
+            try:
+                place = await workspace.place("d/secret.txt")
+                text = await files.read_small(place, 100)
+                assert text == b"mine", "what is outside was read"
+                await files.replace_file(place.parent / f"new{number}", b"x", None)
+                done += 1
+            except (PathRefusedError, FileNotFoundError):
+                refused += 1
+        return done, refused
+
+    try:
+        done, refused = asyncio.run(main())
+    finally:
+        swapper.kill()
+        swapper.wait()
+    assert done, "never got through"
+    assert refused, "never met a link or a gap"
+    assert [path.name for path in outside.iterdir()] == ["secret.txt"]
+
+
+_SWAPPER = """
+import os, sys
+real, other, outside = sys.argv[1:]
+while True:
+    os.rename(real, other)
+    os.symlink(outside, real)
+    os.unlink(real)
+    os.rename(other, real)
+"""
+
+
+@pytest.mark.parametrize("use", ["read", "write", "create", "remove", "status", "list"])
+def test_a_link_on_the_way_that_came_after_the_check_is_refused(
+    bench: Any, outside: Path, use: str, run_async: Any
+) -> None:
+    (bench.workspace / "d").mkdir()
+    (bench.workspace / "d/secret.txt").write_text("mine")
+
+    async def main() -> None:
+        place = await Workspace(str(bench.workspace)).place("d/secret.txt")
+        (bench.workspace / "d").rename(bench.workspace / "was")
+        (bench.workspace / "d").symlink_to(outside)
+        with pytest.raises(PathRefusedError, match="symbolic link"):  # noqa: PT012 - one of them runs
+            match use:
+                case "read":
+                    await files.open_regular(place)
+                case "write":
+                    await files.replace_file(place, b"x", None, create_parents=True)
+                case "create":
+                    await files.create_file(place.parent / "new")
+                case "remove":
+                    await files.remove_file(place)
+                case "status":
+                    await files.status_of(place)
+                case _:
+                    await files.list_names(place.parent)
+
+    run_async(main())
+    assert (outside / "secret.txt").read_text() == "secret"
+    assert [path.name for path in outside.iterdir()] == ["secret.txt"]
+
+
+def test_links_of_the_process_table_lead_nowhere_but_where_they_really_lead(
+    bench: Any, outside: Path
+) -> None:
+    with (outside / "secret.txt").open() as opened:
+        number = opened.fileno()
+        for name, target in {
+            "root": "/proc/self/root/etc/passwd",
+            "fd": f"/proc/self/fd/{number}",
+            "cwd": "/proc/self/cwd",
+            "environ": "/proc/self/environ",
+        }.items():
+            (bench.workspace / name).symlink_to(target)
+            assert "outside the working directory" in refused(bench, "read_file", path=name)
+            assert "outside the working directory" in refused(bench, "write_file", path=name, content="x")
+        assert "outside" in refused(bench, "read_file", path="root/../shadow")
+
+
+def test_a_link_planted_where_a_long_result_is_to_be_kept_is_not_written_through(
+    bench: Any, outside: Path, run_async: Any
+) -> None:
+    async def main() -> None:
+        resources = TaskResources("task")
+        async with await resources.new_file("terminal") as first:
+            directory = Path(first.path).parent
+        _plant(directory / "terminal-2.txt", outside / "secret.txt")
+        async with await resources.new_file("terminal") as second:
+            await second.write(b"spilled")
+        assert second.path.endswith("terminal-3.txt")
+        _swap(directory, outside)
+        with pytest.raises((PathRefusedError, OSError)):
+            await resources.new_file("terminal")
+        directory.unlink()
+        await resources.release()
+
+    run_async(main())
+    assert (outside / "secret.txt").read_text() == "secret"
+
+
+def _plant(link: Path, target: Path) -> None:
+    link.symlink_to(target)
+
+
+def _swap(directory: Path, target: Path) -> None:
+    shutil.rmtree(directory)
+    directory.symlink_to(target)
+
+
+def test_a_lock_is_held_by_one_at_a_time_and_given_back(bench: Any, run_async: Any) -> None:
+    place = files.Place(str(bench.workspace), ("lock",))
+
+    async def main() -> None:
+        async with files.locked(place, 1):
+            with pytest.raises(TimeoutError, match="is held"):
+                async with files.locked(place, 0.05):
+                    pass
+        async with files.locked(place, 0.05):
+            pass
+
+    run_async(main())
 
 
 def test_pipes_devices_and_sockets_are_refused_without_waiting(bench: Any) -> None:

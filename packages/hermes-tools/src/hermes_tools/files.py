@@ -1,83 +1,131 @@
-"""The one module of this wheel that asks the system: chosen functions of `os`, awaitable through aiofiles.
+"""The one module of this wheel that asks the file system: chosen calls, awaitable through aiofiles.
 
-A call that is cancelled leaves no descriptor open: one that is still being opened is closed when it arrives.
+A place is a path, whose directory is trusted, or a `Place`: a trusted directory and the way from there, which
+is walked without following a link (`hermes_tools.standalone.anchored`). A call that is cancelled leaves no
+descriptor open, and none is closed under a call that still uses it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import secrets
+import shutil
 import stat
 import sys
-from collections.abc import AsyncIterator
-from pathlib import PurePath
-from typing import Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, ParamSpec, Self, TypeVar
 
 from aiofiles.os import wrap
 
 from hermes_tools.errors import PathRefusedError
 from hermes_tools.shielding import finish_despite_cancel
+from hermes_tools.standalone import anchored
+from hermes_tools.standalone.anchored import Place, kind_of
 
 __all__ = [
+    "OpenDirectory",
     "OpenFile",
+    "Place",
     "create_file",
     "exit_status",
+    "group_lives",
     "kind_of",
     "list_names",
-    "make_directories",
+    "locked",
     "make_private_directory",
+    "open_directory",
     "open_regular",
-    "read_start",
+    "read_small",
     "real_path",
     "remove_directory",
+    "remove_file",
     "replace_file",
     "status_of",
     "unlink",
 ]
 
-_open = wrap(os.open)
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _close = wrap(os.close)
 _read = wrap(os.read)
 _write = wrap(os.write)
-_fstat = wrap(os.fstat)
-_lstat = wrap(os.lstat)
 _fsync = wrap(os.fsync)
 _fchmod = wrap(os.fchmod)
+_flock = wrap(fcntl.flock)
 _replace = wrap(os.replace)
 _unlink = wrap(os.unlink)
 _mkdir = wrap(os.mkdir)
-_rmdir = wrap(os.rmdir)
-_listdir = wrap(os.listdir)
+_lstat = wrap(os.lstat)
+_remove_tree = wrap(shutil.rmtree)
 _realpath = wrap(os.path.realpath)
+_open_directory = wrap(anchored.open_directory)
+_open_file = wrap(anchored.open_file)
+_open_file_in = wrap(anchored.open_file_in)
+_status_of = wrap(anchored.status_of)
+_list_names = wrap(anchored.list_names)
+_read_all = wrap(anchored.read_all)
+_group_lives = wrap(anchored.group_lives)
 if sys.platform != "darwin":
     _waitid = wrap(os.waitid)
 
 CHUNK_BYTES = 1 << 16
 CLEANUP_LIMIT_S = 5.0
+_LOCK_PAUSE_S = 0.02
 _closing: set[asyncio.Future[None]] = set()
-_KINDS = (
-    (stat.S_ISDIR, "a directory"),
-    (stat.S_ISLNK, "a symbolic link"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
 
 
-class OpenFile:
+class _Handle:
+    """A descriptor, and the calls that use it just now: it is closed after the last of them."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._running: set[asyncio.Future[Any]] = set()
+
+    async def _call(self, function: Callable[P, Awaitable[T]], *args: P.args, **keywords: P.kwargs) -> T:
+        running: asyncio.Future[T] = asyncio.ensure_future(function(*args, **keywords))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return await asyncio.shield(running)
+
+    async def close(self) -> None:
+        """Close the descriptor; again does nothing."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            closing: asyncio.Future[None] = asyncio.ensure_future(
+                _finish_and_close(self._running, descriptor)
+            )
+            _closing.add(closing)
+            closing.add_done_callback(_closing.discard)
+            await asyncio.shield(closing)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def _finish_and_close(running: set[asyncio.Future[Any]], descriptor: int) -> None:
+    if running:
+        await asyncio.wait(set(running))
+    await _close(descriptor)
+
+
+class OpenFile(_Handle):
     """A descriptor of a regular file. Close it, or use it in `async with`."""
 
     def __init__(self, descriptor: int, path: str, status: os.stat_result) -> None:
-        self._descriptor = descriptor
+        super().__init__(descriptor)
         self.path = path
         self.status = status
 
     async def read(self, size: int = CHUNK_BYTES) -> bytes:
         """At most `size` bytes; empty at the end."""
-        data: bytes = await _read(self._descriptor, size)
+        data: bytes = await self._call(_read, self._descriptor, size)
         return data
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -89,38 +137,94 @@ class OpenFile:
         """Write all of `data`. Raises `OSError` (disk full, ...)."""
         view = memoryview(data)
         while view:
-            view = view[await _write(self._descriptor, view) :]
+            view = view[await self._call(_write, self._descriptor, view) :]
 
     async def sync(self) -> None:
         """Return once what was written is on the disk."""
-        await _fsync(self._descriptor)
+        await self._call(_fsync, self._descriptor)
 
     async def set_mode(self, mode: int) -> None:
         """Set the permission bits."""
-        await _fchmod(self._descriptor, mode)
+        await self._call(_fchmod, self._descriptor, mode)
 
-    async def close(self) -> None:
-        """Close the descriptor; again does nothing."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            await _close_for_sure(descriptor)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def try_lock(self) -> bool:
+        """Take the lock of the file unless someone else holds it; closing the file gives it back."""
+        try:
+            await self._call(_flock, self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
-def kind_of(mode: int) -> str:
-    """What a file of this `st_mode` is, in words."""
-    return next((name for test, name in _KINDS if test(mode)), "a regular file")
+class OpenDirectory(_Handle):
+    """A descriptor of a directory, in which files are made and replaced by name."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        super().__init__(descriptor)
+        self.path = path
+
+    async def create(self, name: str, mode: int) -> OpenFile:
+        """Create a file that may not exist yet in any form. Raises `OSError`."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        opening = self._call(_open_file_in, self._descriptor, name, flags, mode)
+        descriptor, status = await _arriving(opening)
+        return OpenFile(descriptor, f"{self.path}/{name}", status)
+
+    async def replace(self, old: str, new: str) -> None:
+        """Give the file `old` the name `new`, in one step. Raises `OSError`."""
+        here = self._descriptor
+        await self._call(_replace, old, new, src_dir_fd=here, dst_dir_fd=here)
+
+    async def remove(self, name: str) -> None:
+        """Remove a file once no call is under way that might still make it; one that is not there is fine."""
+        if self._running:
+            await asyncio.wait(set(self._running))
+        with contextlib.suppress(FileNotFoundError):
+            await self._call(_unlink, name, dir_fd=self._descriptor)
+
+    async def sync(self) -> None:
+        """Return once the names are on the disk, where the file system can tell."""
+        with contextlib.suppress(OSError):
+            await self._call(_fsync, self._descriptor)
 
 
-async def status_of(path: str) -> os.stat_result | None:
-    """The status of `path` itself, links not followed, or None when there is nothing."""
+async def _arriving(opening: Awaitable[tuple[int, os.stat_result]]) -> tuple[int, os.stat_result]:
+    """What is being opened; when we are cancelled meanwhile, it is closed as soon as it is there."""
+    arriving = asyncio.ensure_future(opening)
     try:
-        status: os.stat_result = await _lstat(path)
+        with _told_apart():
+            return await asyncio.shield(arriving)
+    except asyncio.CancelledError:
+        arriving.add_done_callback(_close_late)
+        raise
+
+
+@contextlib.contextmanager
+def _told_apart() -> Iterator[None]:
+    try:
+        yield
+    except anchored.UnfitError as error:
+        raise PathRefusedError(error.strerror or str(error)) from None
+
+
+def _close_late(arriving: asyncio.Future[tuple[int, os.stat_result]]) -> None:
+    if not arriving.cancelled() and arriving.exception() is None:
+        os.close(arriving.result()[0])
+
+
+def _place(path: str | Place) -> Place:
+    return path if isinstance(path, Place) else Place.of(path)
+
+
+async def status_of(path: str | Place) -> os.stat_result | None:
+    """The status of what is there, a link at the end not followed, or None when there is nothing.
+
+    Raises `PathRefusedError` for a place with a link on the way.
+    """
+    try:
+        with _told_apart():
+            asking = _status_of(path) if isinstance(path, Place) else _lstat(path)
+            status: os.stat_result | None = await asking
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status
@@ -132,25 +236,91 @@ async def real_path(path: str) -> str:
     return resolved
 
 
-async def open_regular(path: str) -> OpenFile:
-    """Open a regular file for reading; its last component may not be a link.
+async def open_regular(path: str | Place) -> OpenFile:
+    """Open a regular file for reading.
 
-    Raises `PathRefusedError` for anything but a regular file (without ever waiting for a pipe's other end),
-    `OSError` for what the system refuses.
+    Raises `PathRefusedError` for anything but a regular file (without ever waiting for a pipe's other end)
+    and for a link on the way, `OSError` for what the system refuses.
     """
-    status = await status_of(path)
-    if status is not None and not stat.S_ISREG(status.st_mode):
-        raise PathRefusedError(f"{path} is {kind_of(status.st_mode)}, not a regular file")
-    return await _open_checked(path, os.O_RDONLY | os.O_NONBLOCK)
+    place = _place(path)
+    return _opened_file(place, await _arriving(_open_file(place, os.O_RDONLY)))
 
 
-async def read_start(path: str) -> bytes:
-    """The first bytes of a small file of the system (`/proc/...`); empty when it can not be read."""
-    try:
-        async with await _open_checked(path, os.O_RDONLY | os.O_NONBLOCK) as file:
-            return await file.read()
-    except OSError:
-        return b""
+def _opened_file(place: Place, opened: tuple[int, os.stat_result]) -> OpenFile:
+    descriptor, status = opened
+    return OpenFile(descriptor, place.path, status)
+
+
+async def read_small(path: str | Place, limit: int) -> bytes:
+    """The content of a regular file, at most `limit` bytes of it. Raises as `open_regular`."""
+    with _told_apart():
+        data: bytes = await _read_all(_place(path), limit)
+    return data
+
+
+async def create_file(path: str | Place, mode: int = 0o600) -> OpenFile:
+    """Create a file, which may not exist yet in any form, for writing. Raises `OSError`."""
+    place = _place(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    return _opened_file(place, await _arriving(_open_file(place, flags, mode)))
+
+
+async def open_directory(place: Place, *, create: bool = False) -> OpenDirectory:
+    """Open a directory; `create` makes it and those above it. Raises `PathRefusedError`, `OSError`."""
+
+    async def opening() -> tuple[int, os.stat_result]:
+        descriptor: int = await _open_directory(place.root, place.parts, create=create)
+        return descriptor, os.stat_result(range(10))
+
+    return OpenDirectory((await _arriving(opening()))[0], place.path)
+
+
+async def replace_file(
+    path: str | Place, data: bytes, mode: int | None, *, create_parents: bool = False
+) -> None:
+    """Put `data` in place of a file in one step: readers see the old content or the new, never a part.
+
+    `mode` are the permission bits to keep, None those of a new file. On failure or cancellation the old file
+    stands and nothing is left beside it. What was a link is replaced, not followed. Raises `OSError`.
+    """
+    place = _place(path)
+    temporary = f".{place.name[:80]}.{secrets.token_hex(6)}.tmp"
+    async with await open_directory(place.parent, create=create_parents) as directory:
+        try:
+            async with await directory.create(temporary, 0o666) as file:
+                if mode is not None:
+                    await file.set_mode(stat.S_IMODE(mode))
+                await file.write(data)
+                await file.sync()
+            await directory.replace(temporary, place.name)
+        except BaseException:
+            await finish_despite_cancel(lambda: directory.remove(temporary), CLEANUP_LIMIT_S)
+            raise
+        await directory.sync()
+
+
+async def remove_file(place: Place) -> None:
+    """Remove a file, a link itself rather than what it leads to. Raises `PathRefusedError`, `OSError`."""
+    async with await open_directory(place.parent) as directory:
+        await directory.remove(place.name)
+        await directory.sync()
+
+
+@contextlib.asynccontextmanager
+async def locked(place: Place, limit_s: float) -> AsyncIterator[None]:
+    """Hold the lock file `place`, which is made if need be, against other processes and other tasks.
+
+    Raises `TimeoutError` when someone else holds it for `limit_s` seconds, `PathRefusedError`, `OSError`.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limit_s
+    opened = await _arriving(_open_file(place, os.O_RDWR | os.O_CREAT, 0o600))
+    async with _opened_file(place, opened) as file:
+        while not await file.try_lock():
+            if loop.time() >= deadline:
+                raise TimeoutError(f"{place.path} is held by another process")
+            await asyncio.sleep(_LOCK_PAUSE_S)
+        yield
 
 
 async def exit_status(pid: int) -> os.waitid_result | None:
@@ -166,73 +336,10 @@ async def exit_status(pid: int) -> os.waitid_result | None:
     return status
 
 
-async def create_file(path: str, mode: int = 0o600) -> OpenFile:
-    """Create `path`, which may not exist yet in any form, for writing. Raises `OSError`."""
-    return await _open_checked(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-
-
-async def _open_checked(path: str, flags: int, mode: int = 0o600) -> OpenFile:
-    descriptor = await _open_descriptor(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    opened = OpenFile(descriptor, path, os.stat_result(range(10)))
-    try:
-        opened.status = await _fstat(descriptor)
-        if not stat.S_ISREG(opened.status.st_mode):
-            raise PathRefusedError(f"{path} is {kind_of(opened.status.st_mode)}")  # noqa: TRY301
-    except BaseException:
-        await opened.close()
-        raise
-    return opened
-
-
-async def _open_descriptor(path: str, flags: int, mode: int) -> int:
-    opening: asyncio.Future[int] = asyncio.ensure_future(_open(path, flags, mode))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        opening.add_done_callback(_close_late)
-        raise
-
-
-def _close_late(opening: asyncio.Future[int]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        os.close(opening.result())
-
-
-async def _close_for_sure(descriptor: int) -> None:
-    closing: asyncio.Future[None] = asyncio.ensure_future(_close(descriptor))
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
-    await asyncio.shield(closing)
-
-
-async def replace_file(path: str, data: bytes, mode: int | None) -> None:
-    """Put `data` in place of `path` in one step: readers see the old content or the new, never a part.
-
-    `mode` are the permission bits to keep, None those of a new file. On failure or cancellation the old
-    file stands and nothing is left beside it. Raises `OSError`.
-    """
-    pure = PurePath(path)
-    temporary = str(pure.with_name(f".{pure.name[:80]}.{secrets.token_hex(6)}.tmp"))
-    try:
-        async with await create_file(temporary, 0o666) as file:
-            if mode is not None:
-                await file.set_mode(stat.S_IMODE(mode))
-            await file.write(data)
-            await file.sync()
-        await _replace(temporary, path)
-    except BaseException:
-        await finish_despite_cancel(lambda: unlink(temporary), CLEANUP_LIMIT_S)
-        raise
-    await _sync_directory(str(pure.parent))
-
-
-async def _sync_directory(path: str) -> None:
-    descriptor = await _open_descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0)
-    try:
-        with contextlib.suppress(OSError):  # some file systems can not sync a directory
-            await _fsync(descriptor)
-    finally:
-        await _close_for_sure(descriptor)
+async def group_lives(group: int) -> bool:
+    """Whether a process of the group is alive, zombies left out; True where the system does not tell."""
+    lives: bool = await _group_lives(group)
+    return lives
 
 
 async def unlink(path: str) -> None:
@@ -246,36 +353,14 @@ async def make_private_directory(path: str) -> None:
     await _mkdir(path, 0o700)
 
 
-async def make_directories(path: str) -> None:
-    """Make a directory and those above it that do not exist. Raises `OSError`."""
-    missing = []
-    current = PurePath(path)
-    while await status_of(str(current)) is None and current != current.parent:
-        missing.append(str(current))
-        current = current.parent
-    for directory in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            await _mkdir(directory, 0o777)
-
-
-async def list_names(path: str) -> list[str]:
-    """The names in a directory, sorted. Raises `OSError`."""
-    names: list[str] = await _listdir(path)
-    return sorted(names)
+async def list_names(path: str | Place) -> list[str]:
+    """The names in a directory, sorted. Raises `PathRefusedError`, `OSError`."""
+    with _told_apart():
+        names: list[str] = await _list_names(path if isinstance(path, Place) else Place(path, ()))
+    return names
 
 
 async def remove_directory(path: str) -> None:
-    """Remove a directory of ours and all in it; links in it are removed, not followed."""
-    try:
-        names = await list_names(path)
-    except FileNotFoundError:
-        return
-    for name in names:
-        inner = str(PurePath(path) / name)
-        status = await status_of(inner)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            await remove_directory(inner)
-        else:
-            await unlink(inner)
+    """Remove a directory of ours and all in it; links in it are removed, not followed, whenever planted."""
     with contextlib.suppress(FileNotFoundError):
-        await _rmdir(path)
+        await _remove_tree(path)

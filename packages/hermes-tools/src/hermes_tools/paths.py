@@ -16,15 +16,16 @@ class Workspace:
     """A working directory, and further directories that may be used by full path.
 
     A path is resolved whole, a link at its end included, and must lie in one of the directories, which are
-    resolved as well. What is returned holds no link; opening it refuses a link planted since.
+    resolved as well. What is returned holds no link, and `files` walks it without following one: a link
+    that is put there after the check is refused.
     """
 
     def __init__(self, cwd: str, extra_roots: tuple[str, ...] = ()) -> None:
         self.cwd = cwd
         self._extra_roots = extra_roots
 
-    async def resolve(self, path: str) -> str:
-        """The real path of `path`, which need not exist. Raises `PathRefusedError`."""
+    async def place(self, path: str) -> files.Place:
+        """Where `path`, which need not exist, really is. Raises `PathRefusedError`."""
         if not path or path.isspace():
             raise PathRefusedError("the path is empty")
         if "\0" in path:
@@ -35,9 +36,14 @@ class Workspace:
         except (OSError, ValueError) as error:
             raise PathRefusedError(f"the path {path!r} can not be resolved: {error}") from None
         for root in (self.cwd, *self._extra_roots):
-            if real.is_relative_to(await files.real_path(root)):
-                return str(real)
+            real_root = await files.real_path(root)
+            if real.is_relative_to(real_root):
+                return files.Place(real_root, real.relative_to(real_root).parts)
         raise PathRefusedError(f"{path} is outside the working directory {self.cwd}; use a path inside it")
+
+    async def resolve(self, path: str) -> str:
+        """The real path of `path`. Raises `PathRefusedError`."""
+        return (await self.place(path)).path
 
     async def shown(self, real: str) -> str:
         """A resolved path as the model is shown it: relative to the working directory where it is inside."""

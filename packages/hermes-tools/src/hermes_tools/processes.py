@@ -63,18 +63,7 @@ class ProcessGroup:
 
         A dead one that nobody has waited for yet does not count, where the system tells (`/proc`).
         """
-        if not _signal_group(self.pid, 0):
-            return False
-        try:
-            names = await files.list_names("/proc")
-        except OSError:
-            return True
-        for name in filter(str.isdigit, names):
-            # proc_pid_stat(5): after the name in brackets come state, parent and process group
-            fields = (await files.read_start(f"/proc/{name}/stat")).rpartition(b")")[2].split()
-            if fields[2:3] == [str(self.pid).encode()] and fields[0] not in (b"Z", b"X"):
-                return True
-        return False
+        return _signal_group(self.pid, 0) and await files.group_lives(self.pid)
 
     async def stop(self) -> None:
         """End the whole group: TERM, a moment, KILL; returns when it is gone. Bounded, whoever cancels."""

@@ -15,6 +15,7 @@ __all__ = ["TaskResources"]
 
 logger = logging.getLogger(__name__)
 
+_NAME_TRIES = 100
 Release = Callable[[], Awaitable[None]]
 
 
@@ -33,14 +34,22 @@ class TaskResources:
         if self.directory is None:
             self.directory = str(PurePath(root) / f"hermes-{secrets.token_hex(8)}")
         directory = self.directory
-        with contextlib.suppress(FileExistsError):  # nobody else can know the name: it is ours already
+        with contextlib.suppress(FileExistsError):  # ours already; if it is a link by now, it is not followed
             await files.make_private_directory(directory)
-        self._files += 1
-        return await files.create_file(str(PurePath(directory) / f"{label}-{self._files}.txt"))
+        for _ in range(_NAME_TRIES):
+            self._files += 1
+            with contextlib.suppress(FileExistsError):  # a command may have put something there, a link too
+                return await files.create_file(files.Place(directory, (f"{label}-{self._files}.txt",)))
+        raise FileExistsError(f"{directory}: every name is taken")
 
     def on_release(self, release: Release) -> None:
         """Have `release` awaited when the task's resources are released. It must be safe to call twice."""
         self._releases.append(release)
+
+    def forget(self, release: Release) -> None:
+        """Take back what was registered; what is not there is fine."""
+        with contextlib.suppress(ValueError):
+            self._releases.remove(release)
 
     async def release(self) -> None:
         """Run what was registered, newest first, then remove the directory. Idempotent."""
@@ -50,7 +59,7 @@ class TaskResources:
                 await release()
             except Exception as error:  # noqa: BLE001 - one clean-up that fails must not keep the others from running
                 logger.warning("clean-up of task %s failed: %r", self.task_id, error)
-            self._releases.remove(release)
+            self.forget(release)
         if self.directory is not None:
             directory = self.directory
             try:

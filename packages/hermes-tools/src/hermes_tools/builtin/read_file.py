@@ -33,13 +33,13 @@ async def read_file(
         limit: number of lines
     """
     workspace = file_workspace(context)
-    real = await workspace.resolve(path)
-    status = await files.status_of(real)
+    place = await workspace.place(path)
+    status = await files.status_of(place)
     if status is None:
         raise ToolFailure(f"{path}: no such file")
     if not stat.S_ISREG(status.st_mode):
         raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
-    async with await files.open_regular(real) as file:
+    async with await files.open_regular(place) as file:
         first = await file.read(SAMPLE_BYTES)
         if looks_binary(first):
             raise ToolFailure(f"{path} is a binary file of {file.status.st_size} bytes; it can not be shown")

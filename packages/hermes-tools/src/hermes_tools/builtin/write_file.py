@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from pathlib import PurePath
 
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
@@ -24,15 +23,15 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
         content: the whole text
     """
     workspace = file_workspace(context, writable=True)
-    real = await workspace.resolve(path)
-    status = await files.status_of(real)
+    place = await workspace.place(path)
+    status = await files.status_of(place)
     if status is not None and not stat.S_ISREG(status.st_mode):
         raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
-    shape = await _shape_of_file(real) if status is not None else TextShape()
+    shape = await _shape_of_file(place) if status is not None else TextShape()
     data = encode_like(content, shape)
     try:
-        await files.make_directories(str(PurePath(real).parent))
-        await files.replace_file(real, data, None if status is None else status.st_mode)
+        mode = None if status is None else status.st_mode
+        await files.replace_file(place, data, mode, create_parents=True)
     except OSError as error:
         kept = "the old file is unchanged" if status is not None else "nothing was written"
         raise ToolFailure(f"{path} could not be written: {error.strerror or error}; {kept}") from error
@@ -42,8 +41,8 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
     return f"{verb} {path}: {lines} {word}, {len(data)} bytes{_kept(shape)}"
 
 
-async def _shape_of_file(real: str) -> TextShape:
-    async with await files.open_regular(real) as file:
+async def _shape_of_file(place: files.Place) -> TextShape:
+    async with await files.open_regular(place) as file:
         return shape_of(await file.read(SAMPLE_BYTES))
 
 
