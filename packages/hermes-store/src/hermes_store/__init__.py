@@ -1,4 +1,4 @@
-"""Durable, searchable agent sessions in one SQLite file, native async.
+"""Durable, searchable agent sessions in a SQLite file or on PostgreSQL, native async.
 
 import asyncio
 from hermes_messages import UserMessage
@@ -18,6 +18,7 @@ from hermes_store.errors import (
     StoreClosedError,
     StoreConnectionError,
     StoreCorruptError,
+    StoreFileChangedError,
     StoreFullError,
     StoreReadOnlyError,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "StoreClosedError",
     "StoreConnectionError",
     "StoreCorruptError",
+    "StoreFileChangedError",
     "StoreFullError",
     "StoreReadOnlyError",
     "set_aside",

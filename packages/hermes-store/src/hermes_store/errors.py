@@ -1,11 +1,12 @@
 """Errors that only the store's own environment can cause; all are `StoreError`s.
 
 StoreError
-|-- StoreConnectionError a server that can not be reached, or went away
-|-- StoreFullError       no space left, or a file-size limit
-|-- StoreReadOnlyError   a database that may not be written
-|-- StoreCorruptError    a file whose content is damaged
-`-- StoreClosedError     a call after close()
+|-- StoreConnectionError  a server that can not be reached, or went away
+|-- StoreFullError        no space left, or a file-size limit
+|-- StoreReadOnlyError    a database that may not be written
+|-- StoreCorruptError     a file whose content is damaged
+|-- StoreFileChangedError a file that was removed or replaced while it was open
+`-- StoreClosedError      a call after close()
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ __all__ = [
     "StoreClosedError",
     "StoreConnectionError",
     "StoreCorruptError",
+    "StoreFileChangedError",
     "StoreFullError",
     "StoreReadOnlyError",
 ]
@@ -35,6 +37,11 @@ class StoreReadOnlyError(StoreError):
 
 class StoreCorruptError(StoreError):
     """The database file is damaged. It was left as it is: make a copy before trying to recover it."""
+
+
+class StoreFileChangedError(StoreError):
+    """The database file was removed or replaced while it was open. Nothing of the call was kept; what was
+    acknowledged before can still be read through the same object, until it is closed."""
 
 
 class StoreClosedError(StoreError):

@@ -9,6 +9,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 from hermes_messages import StoreBusyError, StoreError
@@ -18,6 +19,7 @@ from hermes_store.errors import StoreClosedError, StoreReadOnlyError
 from hermes_store.files import publish, refuse_existing, remove
 from hermes_store.operations.search import rebuild_index
 from hermes_store.sqlite_errors import to_store_error
+from hermes_store.sqlite_file import WatchedFile
 from hermes_store.sqlite_open import SqliteOptions, connect, prepare
 from hermes_store.sqlite_upkeep import copy_into, find_damage, run_and_settle, vacuum
 from hermes_store.units import Unit, UnitQueue
@@ -50,6 +52,7 @@ class _Link:
                 raw.close()
                 raise
             queue.indexing = options.search_index and opened.index_state == "ready"
+            queue.file = None if options.read_only else WatchedFile(raw)
             return raw
 
         self.connection = ThreadConnection(connector, path)
@@ -79,7 +82,8 @@ class SqliteBackend:
         busy_timeout_s: float = 10.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._path = path
+        # Absolute, so that it stays one file when the process changes its folder.
+        self._path = path if path.startswith(("file:", ":memory:")) else str(Path(path).absolute())
         self._options = options
         self._busy_timeout_s = busy_timeout_s
         self._clock = clock
@@ -162,14 +166,26 @@ class SqliteBackend:
     async def _vacuum(self) -> None:
         link = await self._opened()
         outcome: asyncio.Future[None] = link.loop.create_future()
-        link.connection.post(lambda raw: run_and_settle(raw, vacuum, outcome))
+
+        def checked_vacuum(connection: sqlite3.Connection) -> None:
+            if link.queue.file is not None:
+                link.queue.file.check()
+            vacuum(connection)
+
+        link.connection.post(lambda raw: run_and_settle(raw, checked_vacuum, outcome))
         await self._wait_translated(outcome)
 
     async def _beside(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do long work that only reads on a connection of its own, so that nobody waits for it. A cancelled
         caller interrupts it."""
-        await self._opened()
-        connection = ThreadConnection(self._connector, f"{self._path} beside")
+        link = await self._opened()
+
+        def connector() -> sqlite3.Connection:
+            if link.queue.file is not None:
+                link.queue.file.check()  # the path would lead to another file
+            return self._connector()
+
+        connection = ThreadConnection(connector, f"{self._path} beside")
         try:
             await self._wait_translated(connection.open())
             outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()

@@ -21,6 +21,7 @@ from hermes_store.errors import StoreClosedError
 from hermes_store.migrations import MARK_INDEX_STALE
 from hermes_store.operations.search import take_in
 from hermes_store.sqlite_errors import is_busy, primary_code
+from hermes_store.sqlite_file import WatchedFile
 
 __all__ = ["Unit", "UnitQueue", "deliver"]
 
@@ -68,6 +69,8 @@ class UnitQueue:
         """Whether the search index is whole and kept up to date."""
         self.must_mark_stale = False
         """Whether the database does not know yet that its index is no longer kept up to date."""
+        self.file: WatchedFile | None = None
+        """What is written, once it is open."""
 
     def submit(self, unit: Unit[T]) -> bool:
         """Put the unit in the queue. True when `drain` must be posted to the thread now."""
@@ -174,13 +177,16 @@ class UnitQueue:
                 connection.execute(MARK_INDEX_STALE)
             for unit in group:
                 unit.result = self._drive(connection, unit)
+            if writes and self.file is not None:
+                self.file.check()
             self._commit(connection)
         except _IndexBroken:
             _roll_back(connection)
             raise
         except Exception as error:  # noqa: BLE001 - raised to the caller
             _roll_back(connection)
-            return error
+            changed = self.file.find_change() if self.file and isinstance(error, sqlite3.Error) else None
+            return changed or error
         if writes:
             self.must_mark_stale = False
         return None
