@@ -200,6 +200,29 @@ def test_what_a_child_carried_over_survives_the_deletion_of_its_parent(tmp_path:
     asyncio.run(main())
 
 
+def test_copies_of_copies_stand_in_the_history_once_when_the_first_is_deleted(tmp_path: Path) -> None:
+    """Also in what is exported then: the copy that became the original is the original of the others."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db, SessionDB(tmp_path / "t.db") as other:
+            await db.create_session("1")
+            kept = [NewMessage(f"m{n}", UserMessage(f"kept {n}")) for n in range(3)]
+            await db.append_messages_batch("1", kept)
+            for parent in (1, 2, 3):
+                await db.archive_and_compact(str(parent), kept, child_session_id=str(parent + 1))
+            expected = await db.get_messages_as_conversation("4", include_ancestors=True)
+            assert len(expected) == 3
+            for first in ("1", "2"):
+                await db.delete_session(first)
+                assert await db.get_messages_as_conversation("4", include_ancestors=True) == expected
+            await db.export_to_file(tmp_path / "x.jsonl")
+            await other.import_sessions(tmp_path / "x.jsonl")
+            assert await other.get_messages_as_conversation("4", include_ancestors=True) == expected
+            assert len(await other.search_messages("kept")) == 3
+
+    asyncio.run(main())
+
+
 def test_a_cancelled_replacement_leaves_the_old_or_the_new_conversation(tmp_path: Path) -> None:
     """Cancelled once or twice, at any step: never half of both, and no lock is left behind."""
 

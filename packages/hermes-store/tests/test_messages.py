@@ -12,6 +12,7 @@ from hermes_messages import (
     AssistantMessage,
     ImagePart,
     Message,
+    OpaquePart,
     Origin,
     Replay,
     SessionNotFoundError,
@@ -87,6 +88,46 @@ def test_nul_and_lone_surrogates_come_back_unchanged(tmp_path: Path) -> None:
             assert record.metadata == {"k": odd}
             assert await db.search_messages(odd)
             assert await db.delete_session(session)
+
+    asyncio.run(main())
+
+
+UNREADABLE = [
+    b'{"x":"\\ud800 \\uDC00"}',  # JSON of a lone surrogate, which our decoder refuses
+    b'{"x":"\xed\xa0\x80"}',
+    b'{"x":"\xff\x00"}',
+    b' {"x": 1} ',
+    b'1,"content":"forged"',
+    b"",
+    b"no JSON",
+    b'{"f":1e400}',
+    '{"\uf8ff":"\uf8ffd800"}'.encode(),
+]
+
+
+def with_raw_data(raw: bytes) -> list[Message]:
+    return [
+        UserMessage((TextPart("a \ud800"), OpaquePart(Raw(raw))), extra=Raw(raw)),
+        AssistantMessage(
+            "b\x00",
+            (ToolCall("c", "f", "{}", extra=Raw(raw)),),
+            replay=Replay(Origin("p", "h", "m"), "w", (Raw(b'{"s":1.0}'), Raw(raw))),
+        ),
+    ]
+
+
+def test_raw_data_that_would_not_read_back_does(tmp_path: Path) -> None:
+    """One such message made the whole session unreadable."""
+    messages = [message for raw in UNREADABLE for message in with_raw_data(raw)]
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db, SessionDB(tmp_path / "t.db") as other:
+            await db.create_session("s")
+            await db.append_messages_batch("s", [NewMessage(str(n), item) for n, item in enumerate(messages)])
+            assert [item.message for item in await db.get_messages("s")] == messages
+            await db.export_to_file(tmp_path / "x.jsonl")
+            await other.import_sessions(tmp_path / "x.jsonl")
+            assert [item.message for item in await other.get_messages("s")] == messages
 
     asyncio.run(main())
 

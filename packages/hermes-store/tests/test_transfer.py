@@ -4,6 +4,7 @@ import asyncio
 import json
 import sqlite3
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from msgspec import Raw
@@ -11,13 +12,18 @@ from msgspec import Raw
 from hermes_messages import (
     AssistantMessage,
     ConfigurationError,
+    ImagePart,
     Message,
+    OpaquePart,
     Origin,
     Replay,
     StoreError,
     StoreSchemaError,
+    SystemMessage,
+    TextPart,
     ToolCall,
     ToolMessage,
+    ToolStatus,
     Usage,
     UserMessage,
 )
@@ -57,6 +63,156 @@ async def fill(db: SessionDB) -> None:
     await db.append_message("other", UserMessage("a heron"))
     await db.end_session("other", "done")
     await db.archive_sessions(["other"])
+
+
+HOSTILE: list[Message] = [
+    SystemMessage(ODD),
+    UserMessage(
+        (
+            TextPart(ODD, extra=Raw(b'{"cache_control":{"type":"ephemeral"},"x":"\\u0000"}')),
+            ImagePart("data:image/png;base64,aGk=", extra=Raw(b'{"x": "high"}')),
+            OpaquePart(Raw(b'{"type":"k", "a" :1.0,"a":2}')),
+        ),
+        name=ODD,
+        extra=Raw(b'{"big":123456789012345678901234567890,"z":"\\u0000"}'),
+    ),
+    *MESSAGES,
+    AssistantMessage(
+        "\U0001f9a9" + ODD * 50,
+        tool_calls=(ToolCall(ODD, ODD, '{"cut off: "' + ODD, extra=Raw(b'{"index":0}')),),
+        reasoning=ODD,
+        replay=Replay(Origin("p", "h", "m"), "w", tuple(Raw(f'{{"n":{n}}}'.encode()) for n in range(3))),
+        usage=Usage(2**53 + 1, 0, None, 7, None, 1e-300),
+        extra=Raw(b'{"refusal":null}'),
+    ),
+    *(ToolMessage(ODD, ODD, name=ODD, status=status) for status in get_args(ToolStatus)),
+]
+
+
+async def fill_with_all_there_is(db: SessionDB) -> None:
+    """Sessions whose rows lie between each other's, with whatever a row can hold."""
+    first = await db.create_session(
+        ODD,
+        source=ODD,
+        title="",
+        model=ODD,
+        provider=ODD,
+        cwd=ODD,
+        system_prompt=ODD,
+        metadata={ODD: [ODD, 1e-7]},
+    )
+    await db.create_session("between", system_prompt=ODD, metadata={"b": 1, "a": None})
+    for number, message in enumerate(HOSTILE):
+        await db.append_message(first, message, uid=f"{ODD}{number}")
+        await db.append_message("between", message)
+    for uid in ("call", None, None):
+        await db.update_token_counts(first, Usage(2**53 + 1, 0, None, 1, None, 0.1), model=uid, uid=uid)
+    await db.update_token_counts("between", None, api_calls=3, provider=ODD)
+    await db.set_session_state(first, "todos", [{"text": ODD, "done": False}])
+    await db.set_session_state(first, ODD, {"pending": [ODD, 2**70]})
+    # Twice in place, then into a child, and that into another.
+    kept = [NewMessage(f"{ODD}{n}", HOSTILE[n]) for n in (0, 3)]
+    for summary in ("first", "second"):
+        await db.replace_messages(first, [NewMessage(summary, UserMessage(summary)), *kept])
+        await db.append_message("between", UserMessage(ODD))
+    for parent, child in ((first, "child"), ("child", ODD + "2")):
+        await db.archive_and_compact(
+            parent, [NewMessage("s", UserMessage("s")), *kept], child_session_id=child
+        )
+        await db.append_message("between", UserMessage(ODD))
+    await db.create_session("delegated", parent_session_id="child")
+    for uid, decided in (("suspended", False), ("open", True)):
+        round_ = await db.begin_tool_round(ODD + "2", uid, CALLS)
+        await db.set_tool_result(round_, 1, ToolMessage("b", ODD, status="error"))
+        if not decided:
+            await db.suspend_round(round_, {"call": ODD, "why": [None, True, 2**70]})
+    await db.end_session("delegated", ODD)
+    await db.archive_sessions(["between"])
+
+
+SESSIONS = (ODD, "between", "child", ODD + "2", "delegated")
+
+
+async def all_there_is(db: SessionDB) -> list[object]:
+    """What can be asked about these sessions, without the numbers that a database gives."""
+    answers: list[object] = []
+    for id_ in SESSIONS:
+        answers += [
+            await db.get_session(id_),
+            [(item.uid, item.message, item.created_at) for item in await db.get_messages(id_)],
+            await db.get_resume_conversations(id_),
+            [record.id for record in await db.get_compression_lineage(id_)],
+            await db.get_calls(id_),
+            await db.get_usage_by_model(id_),
+            await db.get_session_state(id_, "todos"),
+            await db.get_session_state(id_, ODD),
+            len(await db.open_rounds(id_)),
+            [item.pending for item in await db.suspended_rounds(id_)],
+        ]
+    answers += [record.id for record in await db.list_sessions(include_archived=True)]
+    return answers
+
+
+async def check_round_trip(origin: SessionDB, through: SessionDB, back: SessionDB, folder: Path) -> None:
+    """The same file and the same answers from each of three stores, the second and third being imports."""
+    await fill_with_all_there_is(origin)
+    expected = await all_there_is(origin)
+    assert await origin.export_to_file(folder / "1.jsonl") == len(SESSIONS)
+    first = (folder / "1.jsonl").read_bytes()
+    await through.create_session("there before")
+    await through.append_messages_batch("there before", [NewMessage(str(n), HOSTILE[n]) for n in range(9)])
+    await through.import_sessions(folder / "1.jsonl")
+    assert await through.delete_session("there before")
+    await through.export_to_file(folder / "2.jsonl")
+    assert (folder / "2.jsonl").read_bytes() == first
+    assert await all_there_is(through) == expected
+    await back.import_sessions(folder / "2.jsonl")
+    await back.export_to_file(folder / "3.jsonl")
+    assert (folder / "3.jsonl").read_bytes() == first
+    assert await all_there_is(back) == expected
+    # What was imported is alive: it can be compressed again, and its rounds go on.
+    [waiting] = await back.suspended_rounds(ODD + "2")
+    await back.set_tool_result(waiting.round, 0, ToolMessage("a", "allowed"))
+    assert await back.close_open_rounds(ODD + "2") == 1
+    for number in range(3):
+        await back.replace_messages(ODD + "2", [NewMessage("s", UserMessage(str(number)))])
+
+
+def test_whatever_a_database_holds_goes_through_another_and_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            SessionDB(tmp_path / "a.db") as a,
+            SessionDB(tmp_path / "b.db") as b,
+            SessionDB(tmp_path / "c.db") as c,
+        ):
+            await check_round_trip(a, b, c, tmp_path)
+
+    asyncio.run(main())
+
+
+def test_an_import_that_is_repeated_after_it_broke_off_relates_what_came_to_what_was_there(
+    tmp_path: Path,
+) -> None:
+    """The first session arrived, its child did not: the child's copies are still copies."""
+
+    async def main() -> None:
+        path = tmp_path / "x.jsonl"
+        async with SessionDB(tmp_path / "a.db") as a, SessionDB(tmp_path / "b.db") as b:
+            await fill_with_all_there_is(a)
+            await a.export_to_file(path)
+            whole = path.read_bytes().splitlines(keepends=True)
+            child = next(n for n, line in enumerate(whole) if b'"id":"child"' in line)
+            path.write_bytes(b"".join(whole[: child + 2]))
+            with pytest.raises(StoreError, match="ends inside"):
+                await b.import_sessions(path)
+            path.write_bytes(b"".join(whole))
+            report = await b.import_sessions(path)
+            assert report.skipped
+            assert report.sessions
+            for id_ in SESSIONS:
+                assert await b.get_resume_conversations(id_) == await a.get_resume_conversations(id_)
+
+    asyncio.run(main())
 
 
 def test_an_export_read_into_another_store_is_the_same_byte_for_byte(tmp_path: Path) -> None:
@@ -204,8 +360,8 @@ INSERT INTO messages (session_id, role, content, timestamp, active) VALUES
 """
 
 
-def test_the_state_file_of_hermes_agent_comes_in(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
+def make_hermes_state(path: Path) -> None:
+    """A `state.db` as Hermes Agent makes it."""
     connection = sqlite3.connect(path)
     connection.executescript(HERMES)
     parts = "\x00json:" + json.dumps([{"type": "text", "text": "look"}])
@@ -215,6 +371,11 @@ def test_the_state_file_of_hermes_agent_comes_in(tmp_path: Path) -> None:
     )
     connection.commit()
     connection.close()
+
+
+def test_the_state_file_of_hermes_agent_comes_in(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    make_hermes_state(path)
     before = path.read_bytes()
 
     async def main() -> None:

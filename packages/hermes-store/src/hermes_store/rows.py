@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import fields, replace
 
 from hermes_messages import (
@@ -51,6 +51,9 @@ TEXT_IN_COLUMN = 1
 """Bit of `shape`: the content is plain text, kept in `text` alone."""
 BODY_ESCAPED = 2
 """Bit of `shape`: strings of the body went through the escape rule (they hold lone surrogates)."""
+RAW_QUOTED = 4
+"""Bit of `shape`: data kept as raw bytes stands in the body as a JSON string of these bytes. They would not
+come back as they are: they spell a lone surrogate, or are no JSON by themselves."""
 
 
 class MessageColumns(NamedTuple):
@@ -75,19 +78,18 @@ def message_to_columns(message: Message) -> MessageColumns:
     if isinstance(message.content, str):
         shape = TEXT_IN_COLUMN
         rest = replace(message, content="")
-    try:
-        body = encode_message(rest)
-    except MessageFormatError:
-        shape |= BODY_ESCAPED
-        body = encode_message(_map_strings(rest, escape))
-    return MessageColumns(role_of(message), shape, escape(text), body.decode())
+    body = _exact_body(rest)
+    if body is None:
+        shape |= BODY_ESCAPED | RAW_QUOTED
+        body = encode_message(_map_values(rest, escape, _quote)).decode()
+    return MessageColumns(role_of(message), shape, escape(text), body)
 
 
 def message_from_columns(shape: int, text: str, body: str) -> Message:
     """The message that `message_to_columns` took apart."""
     message = decode_message(body)
     if shape & BODY_ESCAPED:
-        message = _map_strings(message, unescape)
+        message = _map_values(message, unescape, _unquote if shape & RAW_QUOTED else _as_it_is)
     if shape & TEXT_IN_COLUMN:
         message = replace(message, content=unescape(text))
     return message
@@ -157,17 +159,40 @@ def _optional_unescape(text: str | None) -> str | None:
     return None if text is None else unescape(text)
 
 
-def _map_strings(value: T, rule: Callable[[str], str]) -> T:
-    """`value` with `rule` applied to every string of its structs and tuples; raw JSON is left alone."""
-    return cast("T", _mapped(value, rule))
+def _exact_body(message: Message) -> str | None:
+    """The message's own encoding, or None when it would not read back as the same message."""
+    try:
+        body = encode_message(message).decode()
+        return body if decode_message(body) == message else None
+    except (MessageFormatError, UnicodeDecodeError):
+        return None
 
 
-def _mapped(value: object, rule: Callable[[str], str]) -> object:
-    if isinstance(value, str):
-        return rule(value)
-    if isinstance(value, tuple):
-        return tuple(_mapped(item, rule) for item in value)
-    if isinstance(value, Struct):
-        changed = {field.name: _mapped(value.__getattribute__(field.name), rule) for field in fields(value)}
-        return msgspec.structs.replace(value, **changed)
-    return value
+def _quote(raw: Raw) -> Raw:
+    return Raw(msgspec.json.encode(escape(bytes(raw).decode("utf-8", "surrogateescape"))))
+
+
+def _unquote(raw: Raw) -> Raw:
+    return Raw(unescape(msgspec.json.decode(raw, type=str)).encode("utf-8", "surrogateescape"))
+
+
+def _as_it_is(raw: Raw) -> Raw:
+    return raw
+
+
+def _map_values(value: T, text_rule: Callable[[str], str], raw_rule: Callable[[Raw], Raw]) -> T:
+    """`value` with the rules applied to every string and all raw data of its structs and tuples."""
+
+    def mapped(item: object) -> object:
+        if isinstance(item, str):
+            return text_rule(item)
+        if isinstance(item, Raw):
+            return raw_rule(item)
+        if isinstance(item, tuple):
+            return tuple(mapped(part) for part in item)
+        if isinstance(item, Struct):
+            changed = {field.name: mapped(item.__getattribute__(field.name)) for field in fields(item)}
+            return replace(item, **changed)
+        return item
+
+    return cast("T", mapped(value))

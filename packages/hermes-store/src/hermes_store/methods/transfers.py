@@ -12,6 +12,7 @@ import msgspec
 
 from hermes_messages import JsonObject, JsonValue, SessionNotFoundError
 from hermes_messages.openai_shape import to_dicts
+from hermes_store.escaping import unescape
 from hermes_store.files import new_file, read_lines
 from hermes_store.hermes_state_import import read_hermes_state
 from hermes_store.methods.base import StoreMethods
@@ -19,6 +20,7 @@ from hermes_store.operations import reading, sessions, transfer
 from hermes_store.records import ImportReport
 from hermes_store.transfer_dicts import dump_from_dict
 from hermes_store.transfer_format import HEADER, Reader, SessionDump, dump_lines
+from hermes_store.transfer_numbers import FileNumbers
 
 __all__ = ["TransferMethods"]
 
@@ -51,7 +53,7 @@ class TransferMethods(StoreMethods):
         replaces one of that name. A session is one snapshot; one that is deleted meanwhile is left out.
         """
         ids = await self._backend.read(partial(transfer.session_ids, source))
-        written = 0
+        written, numbers = 0, FileNumbers()
         async with new_file(os.fspath(path)) as file:
             await file.write(HEADER)
             for id_ in ids:
@@ -59,7 +61,7 @@ class TransferMethods(StoreMethods):
                     dump = await self._backend.read(partial(transfer.read_session, id_))
                 except SessionNotFoundError:
                     continue
-                await file.write(dump_lines(dump))
+                await file.write(dump_lines(numbers.renumbered(dump)))
                 written += 1
         return written
 
@@ -99,11 +101,11 @@ class TransferMethods(StoreMethods):
         return tally.report()
 
     async def _import(self, dump: SessionDump, tally: _Tally) -> None:
-        seqs = await self._backend.write(partial(transfer.insert_session, dump, tally.seqs))
-        if seqs is None:
-            tally.skipped.append(dump.session.id)
+        inserted = await self._backend.write(partial(transfer.insert_session, dump, tally.seqs))
+        tally.seqs.update(inserted.seqs)
+        if not inserted.is_new:
+            tally.skipped.append(unescape(dump.session.id))
             return
-        tally.seqs.update(seqs)
         tally.sessions += 1
         tally.messages += sum(message.body is not None for message in dump.messages)
 

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from hermes_messages import ConfigurationError, StoreError
 from hermes_messages.protocols import LeaseToken, SessionRecord, StoredMessage
 from hermes_store.backend import Operation, Statement
-from hermes_store.escaping import MARKER, escape, unescape
+from hermes_store.escaping import escape, unescape
 from hermes_store.operations.access import WritableSession, open_for_writing
 from hermes_store.operations.messages import PreparedMessage
 from hermes_store.operations.reading import get_history, get_messages
 from hermes_store.operations.sessions import get_session
+from hermes_store.transfer_numbers import given_up_uid
 
 __all__ = ["chain_ids", "compact_into_child", "conversations", "lineage_records", "replace", "tip"]
 
@@ -141,7 +142,7 @@ def _store_anew(
         if rows:
             seq, original = rows[0]
             if key == source.key:
-                yield Statement(_GIVE_UP_UID, (f"{message.uid}{MARKER}@{seq}", seq))
+                yield Statement(_GIVE_UP_UID, (given_up_uid(message.uid, seq), seq))
         role, shape, text, body = message.columns
         values = (key, message.uid, role, shape, text, body, source.now, original)
         [(seq,)] = yield Statement(_INSERT, values)

@@ -59,6 +59,12 @@ SELECT min(c.seq) FROM messages AS o JOIN messages AS c ON c.copy_of = o.seq AND
 WHERE o.session = ? GROUP BY c.copy_of
 """
 _KEEP_TEXT_OF_COPIES = f"INSERT OR IGNORE INTO unindexed (seq) {_FIRST_COPIES}"
+_OTHER_COPIES_FOLLOW = f"""
+UPDATE messages
+SET copy_of = (SELECT min(c.seq) FROM messages AS c WHERE c.copy_of = messages.copy_of AND c.session <> ?)
+WHERE session <> ? AND copy_of IN (SELECT o.seq FROM messages AS o WHERE o.session = ?)
+AND seq NOT IN ({_FIRST_COPIES})
+"""
 _COPIES_BECOME_ORIGINALS = (
     f"UPDATE messages SET copy_of = NULL WHERE session <> ? AND seq IN ({_FIRST_COPIES})"
 )
@@ -174,6 +180,7 @@ def delete_rows(key: int, session_id: str) -> Operation[None]:
     """Delete all rows of a session. What other sessions carried over from it becomes theirs."""
     yield from take_out(key)
     yield Statement(_KEEP_TEXT_OF_COPIES, (key,), only="sqlite")
+    yield Statement(_OTHER_COPIES_FOLLOW, (key,) * 4)
     yield Statement(_COPIES_BECOME_ORIGINALS, (key, key))
     yield Statement("DELETE FROM messages WHERE session = ?", (key,))
     yield Statement("UPDATE sessions SET parent_id = NULL WHERE parent_id = ?", (escape(session_id),))

@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
 
 from hermes_messages import SessionNotFoundError
-from hermes_store.backend import Operation, SqlValue, Statement
+from hermes_store.backend import Operation, Row, SqlValue, Statement
 from hermes_store.escaping import escape, unescape
 from hermes_store.operations.sessions import store_prompt
 from hermes_store.transfer_format import CallLine, MessageLine, SessionDump, SessionLine, StateLine
+from hermes_store.transfer_numbers import given_up_uid, original_uid
 
-__all__ = ["insert_session", "read_session", "session_ids"]
+__all__ = ["Inserted", "insert_session", "read_session", "session_ids"]
 
 _SESSION_FIELDS = tuple(
     name for name in SessionLine.__struct_fields__ if name not in ("system_prompt", "lines")
@@ -40,8 +44,18 @@ _INSERT_SESSION = (
 )
 _INSERT_MESSAGE = f"{_insert('messages', *_MESSAGE_FIELDS[1:], 'session')} RETURNING seq"
 _INSERT_CALL = _insert("calls", *CallLine.__struct_fields__, "session")
+_READ_UIDS = """
+SELECT m.seq, m.uid FROM messages AS m JOIN sessions AS s ON s.key = m.session WHERE s.id = ? ORDER BY m.seq
+"""
 _INSERT_STATE = _insert("session_state", *StateLine.__struct_fields__, "session")
 _INSERT_SUSPENDED = _insert("suspended_rounds", "round", "session", "pending", "created_at")
+
+
+class Inserted(Struct, frozen=True):
+    """Whether the session is new, and the number that each of its messages has here."""
+
+    is_new: bool
+    seqs: dict[int, int]
 
 
 def session_ids(source: str | None) -> Operation[list[str]]:
@@ -71,33 +85,61 @@ def read_session(session_id: str) -> Operation[SessionDump]:
     )
 
 
-def insert_session(dump: SessionDump, known: Mapping[int, int]) -> Operation[dict[int, int] | None]:
-    """Store a session as it was. None when there is one of its id: that one is left alone.
+def insert_session(dump: SessionDump, known: Mapping[int, int]) -> Operation[Inserted]:
+    """Store a session as it was. When there is one of its id, that one is left alone.
 
-    Answers the new number of each message. `known` has those of sessions imported before, in which the
-    originals of copied messages are.
+    `known` has the new numbers of messages imported before, in which the originals of copied messages are.
     """
     line = dump.session
     prompt = yield from store_prompt(None if line.system_prompt is None else unescape(line.system_prompt))
     values: tuple[SqlValue, ...] = tuple(line.__getattribute__(name) for name in _SESSION_FIELDS)
     rows = yield Statement(_INSERT_SESSION, (*values, prompt))
     if not rows:
-        return None
+        return Inserted(False, (yield from _numbers_there(dump)))
     key = rows[0][0]
     seqs: dict[int, int] = {}
     for message in dump.messages:
-        row = {name: message.__getattribute__(name) for name in _MESSAGE_FIELDS[1:]}
-        if message.round is not None:
-            row["round"] = seqs.get(message.round)
-        if message.copy_of is not None:
-            row["copy_of"] = seqs.get(message.copy_of, known.get(message.copy_of))
-        [(seq,)] = yield Statement(_INSERT_MESSAGE, (*row.values(), key))
-        seqs[message.seq] = seq
-        if message.pending is not None:
-            yield Statement(_INSERT_SUSPENDED, (seq, key, message.pending, message.created_at))
+        seqs[message.seq] = yield from _insert_message(key, message, seqs, known)
     for call in dump.calls:
         figures = (call.__getattribute__(name) for name in CallLine.__struct_fields__)
         yield Statement(_INSERT_CALL, (*figures, key))
     for item in dump.state:
         yield Statement(_INSERT_STATE, (item.name, item.value, item.updated_at, key))
-    return seqs
+    return Inserted(True, seqs)
+
+
+def _insert_message(
+    key: int, message: MessageLine, seqs: Mapping[int, int], known: Mapping[int, int]
+) -> Operation[int]:
+    row = {name: message.__getattribute__(name) for name in _MESSAGE_FIELDS[1:]}
+    if message.round is not None:
+        row["round"] = seqs.get(message.round)
+    if message.copy_of is not None:
+        row["copy_of"] = seqs.get(message.copy_of, known.get(message.copy_of))
+    uid = original_uid(message.uid)
+    if uid is not None:  # the number in it may be another message's here, so not for a moment
+        row["uid"] = given_up_uid(message.uid, 0)
+    [(seq,)] = yield Statement(_INSERT_MESSAGE, (*row.values(), key))
+    if uid is not None:
+        yield Statement("UPDATE messages SET uid = ? WHERE seq = ?", (given_up_uid(uid, seq), seq))
+    if message.pending is not None:
+        yield Statement(_INSERT_SUSPENDED, (seq, key, message.pending, message.created_at))
+    return int(seq)
+
+
+def _numbers_there(dump: SessionDump) -> Operation[dict[int, int]]:
+    """The numbers that messages of the dump have in the session that is there: a later session of the file
+    may have copies of them."""
+    rows = yield Statement(_READ_UIDS, (dump.session.id,))
+    there = dict(_by_identity(rows))
+    ours = _by_identity((message.seq, message.uid) for message in dump.messages)
+    return {seq: there[identity] for identity, seq in ours if identity in there}
+
+
+def _by_identity(rows: Iterable[Row]) -> Iterator[tuple[tuple[str, int], int]]:
+    """Numbers of messages by uid; of those that had one uid after each other, also by which it was."""
+    times: Counter[str] = Counter()
+    for seq, uid in rows:
+        first_uid = original_uid(uid) or uid
+        times[first_uid] += 1
+        yield (first_uid, times[first_uid]), seq
