@@ -9,7 +9,8 @@ import msgspec
 
 from hermes_messages import ErrorKind, JsonObject, JsonValue, ProviderError, Usage
 from hermes_providers.credentials import mask
-from hermes_providers.error_patterns import ERROR_PATTERNS, PARAMETER_NAMES
+from hermes_providers.error_patterns import ERROR_PATTERNS
+from hermes_providers.parameter_patterns import PARAMETER_NAMES
 from hermes_providers.retry_after import retry_after_s
 
 __all__ = ["MAX_BODY_CHARS", "classify", "overflowed_silently"]

@@ -1,23 +1,30 @@
-r"""JSON text that a strict decoder refuses for its characters, made readable. Pure.
+r"""JSON text that a strict decoder refuses for its characters, read all the same. Pure.
 
 Hosts that cut text by UTF-16 units send one half of a character as an escape (`"\ud83d"`): valid by the
-grammar of RFC 8259 (section 8.2), but no Unicode text. Such a half becomes U+FFFD and costs no answer.
+grammar of RFC 8259 (section 8.2), but no Unicode text.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Final
+import json
+from typing import NoReturn
 
-__all__ = ["readable_json"]
+import msgspec
 
-# A backslash that is escaped itself, a whole pair, or a half; in this order, so that only halves are left.
-_ESCAPES: Final = re.compile(
-    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
+from hermes_messages import JsonValue
+
+__all__ = ["read_tolerantly"]
 
 
-def readable_json(data: bytes) -> str:
-    """`data` as text: bytes that are no UTF-8 and escaped halves of characters are U+FFFD."""
-    text = data.decode("utf-8", "replace")
-    return _ESCAPES.sub(lambda match: r"\ufffd" if match.group(1) else match.group(), text)
+def read_tolerantly(data: bytes) -> JsonValue:
+    """The value in `data`. Bytes that are no UTF-8 are U+FFFD; halves of characters stay halves, because the
+    other one may be in the next event. Raises `msgspec.DecodeError` for what is no JSON."""
+    try:
+        value: JsonValue = json.loads(data.decode("utf-8", "replace"), parse_constant=_refused)
+    except (ValueError, RecursionError) as error:
+        raise msgspec.DecodeError(f"no JSON: {error}") from None
+    return value
+
+
+def _refused(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Raw
 
 from hermes_messages.deltas import Delta, ReasoningChunk, TextChunk, ToolCallChunk
+from hermes_providers.streaming.json_bytes import dump, whole_characters
 from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL, text_of
-from hermes_providers.wire.anthropic_text import JoinedText
-from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.wire.joined_text import JoinedText
 
 __all__ = ["ContentReader"]
 
@@ -195,5 +195,5 @@ def _whole(block: _Block) -> Raw:
             fields.pop("input", None)
         case _:
             if text:
-                fields["input"] = Raw(text.encode("utf-8", "replace"))
+                fields["input"] = Raw(whole_characters(text).encode())
     return Raw(dump(fields))

@@ -18,15 +18,12 @@ import msgspec
 from msgspec import Raw
 
 from hermes_messages import (
-    ArgumentsError,
     AssistantMessage,
     Message,
     SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
-    parse_arguments,
-    parse_arguments_tolerantly,
 )
 from hermes_messages.parts import (
     AudioPart,
@@ -40,10 +37,11 @@ from hermes_messages.parts import (
     content_text,
 )
 from hermes_messages.transcript_rules import is_blank
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
 from hermes_providers.wire.anthropic_replay import own_blocks, rebuilt
 from hermes_providers.wire.call_ids import wire_call_id
-from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["HEADER_LENGTH", "SEAM", "encode_segment"]
 
@@ -123,7 +121,7 @@ def _answer(message: AssistantMessage, quirks: AnthropicQuirks, origin: Origin, 
             "type": "tool_use",
             "id": wire_call_id(call.id + suffix, quirks.call_ids),
             "name": call.name,
-            "input": _input(call.arguments),
+            "input": Raw(valid_arguments(call.arguments).encode()),
         }
 
     own = own_blocks(message.replay, quirks, origin)
@@ -136,20 +134,6 @@ def _answer(message: AssistantMessage, quirks: AnthropicQuirks, origin: Origin, 
     blocks = [_text(text)] if text.strip() else []
     blocks.extend(call_block(call) for call in message.tool_calls)
     return blocks or [_text(_NO_TEXT)]  # an image or the like, which no host takes back from an assistant
-
-
-def _input(arguments: str) -> Raw:
-    """The object that the argument text is, in its own bytes where they are one."""
-    try:
-        parse_arguments(arguments)
-        return Raw(arguments.encode())
-    except ArgumentsError:
-        try:
-            return Raw(dump(parse_arguments_tolerantly(arguments).arguments))
-        except ArgumentsError:
-            return Raw(dump({"unreadable_arguments": arguments}))
-    except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 can not hold
-        return Raw(dump(parse_arguments(arguments)))
 
 
 def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple[JsonDict, list[object]]:

@@ -17,7 +17,7 @@ from msgspec import Raw
 from hermes_messages import AssistantMessage, ToolCall
 from hermes_messages.parts import Origin, Replay, content_text
 from hermes_providers.wire.anthropic_quirks import WIRE, AnthropicQuirks
-from hermes_providers.wire.anthropic_text import JoinedText
+from hermes_providers.wire.joined_text import JoinedText
 
 __all__ = ["OUTPUT_TOOL", "begins_with_thinking", "own_blocks", "rebuilt"]
 

@@ -15,9 +15,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Raw
 
-from hermes_messages import ChatRequest, ErrorKind, Message, MessageLog, ProviderError, ToolSpec
+from hermes_messages import ChatRequest, Message, MessageLog, ToolSpec
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH, encode_segment
 from hermes_providers.wire.anthropic_cache import (
     MAX_MARKERS,
@@ -26,7 +27,6 @@ from hermes_providers.wire.anthropic_cache import (
     marker_bytes,
     marker_places,
 )
-from hermes_providers.wire.anthropic_history import LogFacts, facts_of, last_answer
 from hermes_providers.wire.anthropic_parameters import (
     Circumstances,
     answers_by_tool,
@@ -37,12 +37,13 @@ from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, rul
 from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL, begins_with_thinking, own_blocks
 from hermes_providers.wire.anthropic_schema import input_schema
 from hermes_providers.wire.base import WireSettings
-from hermes_providers.wire.openai_chat_messages import dump
-from hermes_providers.wire.openai_chat_request import read_extra_body
+from hermes_providers.wire.extra_body import read_extra_body
+from hermes_providers.wire.log_facts import LogFacts, facts_of, last_answer
+from hermes_providers.wire.sent_history import ModelEncoders, unsendable
 
 __all__ = ["AnthropicRequestBuilder"]
 
-_MAX_ENCODERS = 16
+_OURS = ("messages",)
 _NOT_COUNTED = ("max_tokens", "stream", "temperature", "stop_sequences")
 _ANY_INPUT = Raw(b'{"type":"object"}')
 
@@ -54,9 +55,9 @@ class AnthropicRequestBuilder:
         self._settings = settings
         self._quirks = quirks
         self._url = address(settings.base_url, quirks.path)
-        self._extra_body = read_extra_body(settings.extra_body)
+        self._extra_body = read_extra_body(settings.extra_body, _OURS)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
-        self._encoders: dict[str, StableBytes] = {}
+        self._encoders = ModelEncoders(self._encoder)
         self._renamed: dict[int, str] = {}
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
@@ -64,7 +65,7 @@ class AnthropicRequestBuilder:
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
-        return sum(encoder.encode_calls for encoder in self._encoders.values())
+        return self._encoders.encode_calls
 
     def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
         """Where the request goes."""
@@ -90,7 +91,7 @@ class AnthropicRequestBuilder:
             circumstances = msgspec.structs.replace(circumstances, has_tools=True)
         fields = parameters(request, self._quirks, circumstances)
         fields.update(self._extra_body)
-        fields.update(read_extra_body(request.extra_body))
+        fields.update(read_extra_body(request.extra_body, _OURS))
         for name in without:
             fields.pop(name, None)
         tools = b"" if "tools" in fields else tools
@@ -110,18 +111,13 @@ class AnthropicRequestBuilder:
 
     def _segments(self, request: ChatRequest, facts: LogFacts) -> list[bytes]:
         self._renamed = facts.renamed
-        encoded = self._encoder(request.model).encode(request.history)
+        # Which thinking blocks go back may depend on the model.
+        key = request.model if self._quirks.replay == "same_model" else ""
+        encoded = self._encoders.of(key).encode(request.history)
         return [segment for segment in (*encoded.closed, encoded.open_tail) if segment]
 
     def _encoder(self, model: str) -> StableBytes:
-        """The encoder for a model: which thinking blocks go back may depend on it."""
-        key = model if self._quirks.replay == "same_model" else ""
-        encoder = self._encoders.get(key)
-        if encoder is None:
-            if len(self._encoders) >= _MAX_ENCODERS:
-                self._encoders.pop(next(iter(self._encoders)))
-            encoder = self._encoders[key] = StableBytes(partial(self._encode, self._origin(model)))
-        return encoder
+        return StableBytes(partial(self._encode, self._origin(model)))
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)
@@ -189,13 +185,9 @@ def _sorted(segments: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         if segment[:1] != b"s":
             messages.append(segment)
         elif messages:
-            raise _unsendable("a system message stands behind other messages; only the first may be one")
+            raise unsendable("a system message stands behind other messages; only the first may be one")
         else:
             system.append(segment[HEADER_LENGTH:])
     if not messages:
-        raise _unsendable("the conversation holds nothing to send but instructions")
+        raise unsendable("the conversation holds nothing to send but instructions")
     return system, messages
-
-
-def _unsendable(reason: str) -> ProviderError:
-    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from hermes_messages import JsonObject, JsonValue
-from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.streaming.json_bytes import dump
 
 __all__ = ["answer_schema", "input_schema"]
 

@@ -15,11 +15,11 @@ from msgspec import Raw, Struct
 
 from hermes_messages import JsonValue
 from hermes_messages.deltas import Delta, FinishChunk, MetaChunk, RefusalChunk, ReplayChunk, UsageChunk
-from hermes_providers.streaming.sse import ServerSentEvent
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_assembly import ContentReader
-from hermes_providers.wire.anthropic_mending import decode_tolerantly
 from hermes_providers.wire.anthropic_usage import UsageCounter
 from hermes_providers.wire.base import ErrorReader
+from hermes_providers.wire.event_reader import EventReader
 
 __all__ = ["AnthropicStreamReader"]
 
@@ -61,56 +61,42 @@ _event_decoder = msgspec.json.Decoder(_Event)
 _answer_decoder = msgspec.json.Decoder(_Answer)
 
 
-class AnthropicStreamReader:
+class AnthropicStreamReader(EventReader[_Event]):
     """Reads one response. `read_error` makes the typed error of an error that came inside it."""
 
     def __init__(self, read_error: ErrorReader) -> None:
-        self._read_error = read_error
+        super().__init__(read_error)
         self._content = ContentReader()
         self._usage = UsageCounter()
-        self._finished = False
-        self._done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether a stop reason came."""
-        return self._finished
+    def _decode(self, data: bytes) -> _Event:
+        return _event_decoder.decode(data)
 
-    @property
-    def done(self) -> bool:
-        """Whether `message_stop` came."""
-        return self._done
+    def _convert(self, value: JsonValue) -> _Event | None:
+        """Keeps what can be read where an object is none."""
+        if not isinstance(value, dict):
+            return msgspec.convert(value, _Event)
+        fields: dict[str, object] = dict(value)
+        for field in ("delta", "content_block"):
+            if not isinstance(fields.get(field), dict):
+                fields.pop(field, None)
+        match fields:
+            case {"delta": {"citation": citation, **rest}}:
+                fields["delta"] = {**rest, "citation": Raw(dump(citation))}
+            case {"content_block": {**block}}:
+                fields["content_block"] = {name: Raw(dump(item)) for name, item in block.items()}
+            case _:
+                pass
+        return msgspec.convert(fields, _Event)
 
-    def feed(self, event: ServerSentEvent) -> list[Delta]:
-        """What one event says. Raises `ProviderError` when it is an error, or no JSON object.
-
-        A last event that the stream's end cut in the middle says nothing.
-        """
-        data = event.data.strip()
-        if event.name == "error":
-            raise self._read_error(data)
-        if not data or self._done:
-            return []
-        if data == b"[DONE]":  # no part of this wire, but of hosts that imitate it
-            self._done = True
-            return []
-        try:
-            said = _decode(data)
-        except msgspec.MsgspecError:
-            if not event.terminated:
-                return []
-            raise self._read_error(data) from None
-        kind = said.type if isinstance(said.type, str) else event.name
+    def _take(self, name: str, said: _Event, data: bytes) -> list[Delta]:
+        kind = said.type if isinstance(said.type, str) else name
         if kind == "error" or said.error:
             raise self._read_error(data)
         return self._read_event(kind, said)
 
-    def read_plain(self, body: bytes) -> list[Delta]:
-        """What a whole answer says. Raises `ProviderError` when it is an error, or no message."""
-        try:
-            answer = _decode_answer(body)
-        except msgspec.MsgspecError:
-            raise self._read_error(body) from None
+    def _read_plain(self, body: bytes) -> list[Delta]:
+        answer = _answer_decoder.decode(body)
         if answer.type == "error" or answer.error or answer.content is None:
             raise self._read_error(body)
         deltas: list[Delta] = [MetaChunk(_string(answer.model), _string(answer.id))]
@@ -122,7 +108,7 @@ class AnthropicStreamReader:
         self._done = True
         return deltas
 
-    def close(self) -> list[Delta]:
+    def _rest(self) -> list[Delta]:
         """The response's blocks in their order, where they say more than its text and calls do."""
         return [ReplayChunk(block) for block in self._content.replay_blocks()]
 
@@ -180,25 +166,6 @@ class AnthropicStreamReader:
             deltas += self._content.stop_all()
             self._finished = True
             deltas.append(FinishChunk(reason))
-
-
-def _decode(data: bytes) -> _Event:
-    """The event in `data`. Raises `msgspec.MsgspecError` for what is no JSON object."""
-    try:
-        return _event_decoder.decode(data)
-    except msgspec.MsgspecError:
-        value = decode_tolerantly(data)  # seldom: odd characters, or a field of another shape
-    for name in ("delta", "content_block"):
-        if not isinstance(value.get(name), dict):
-            value.pop(name, None)
-    return _event_decoder.decode(msgspec.json.encode(value))
-
-
-def _decode_answer(body: bytes) -> _Answer:
-    try:
-        return _answer_decoder.decode(body)
-    except msgspec.MsgspecError:
-        return _answer_decoder.decode(msgspec.json.encode(decode_tolerantly(body)))
 
 
 def _string(value: object) -> str | None:

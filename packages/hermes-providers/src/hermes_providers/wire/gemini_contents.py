@@ -18,9 +18,9 @@ from msgspec import Raw, Struct
 from hermes_messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.parts import Content, ImagePart, OpaquePart, Origin, Part, TextPart, content_text
 from hermes_messages.transcript_rules import is_blank
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.gemini_media import media_part
 from hermes_providers.wire.gemini_replay import own_parts, sent_part
-from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["SYSTEM_SEGMENT", "ModelRules", "encode_segment", "join_segments"]

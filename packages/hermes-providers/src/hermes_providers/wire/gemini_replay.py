@@ -14,10 +14,19 @@ from msgspec import Raw
 
 from hermes_messages import AssistantMessage
 from hermes_messages.parts import Origin, content_text
+from hermes_providers.streaming.json_bytes import dump
+from hermes_providers.streaming.json_text import read_tolerantly
 from hermes_providers.wire.gemini_quirks import WIRE
-from hermes_providers.wire.openai_chat_messages import dump
 
-__all__ = ["KeptParts", "ResponseCall", "ResponsePart", "arguments_text", "own_parts", "sent_part"]
+__all__ = [
+    "KeptParts",
+    "ResponseCall",
+    "ResponsePart",
+    "arguments_text",
+    "own_parts",
+    "read_part",
+    "sent_part",
+]
 
 _SENT = (
     "thought",
@@ -92,6 +101,25 @@ class KeptParts:
         if text:
             self._blocks.append(Raw(dump({"text": text})))
         self._text = []
+
+
+def read_part(raw: Raw) -> tuple[ResponsePart, Raw] | None:
+    """A part and its bytes, which have whole characters alone; None for something of another shape."""
+    try:
+        return _part_decoder.decode(raw), raw
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        value = read_tolerantly(bytes(raw))
+        whole = Raw(dump(value))
+        match value:
+            case {"functionCall": {"args": arguments, **call}, **rest}:
+                raw_call = {**call, "args": Raw(dump(arguments))}
+                return msgspec.convert({**rest, "functionCall": raw_call}, ResponsePart), whole
+            case _:
+                return msgspec.convert(value, ResponsePart), whole
+    except msgspec.MsgspecError:
+        return None
 
 
 def own_parts(message: AssistantMessage, origin: Origin) -> list[tuple[ResponsePart, Raw]] | None:

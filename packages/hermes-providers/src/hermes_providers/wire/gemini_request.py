@@ -25,7 +25,9 @@ from hermes_messages import (
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.gemini_contents import SYSTEM_SEGMENT, ModelRules, encode_segment, join_segments
 from hermes_providers.wire.gemini_quirks import (
     GeminiQuirks,
@@ -36,14 +38,13 @@ from hermes_providers.wire.gemini_quirks import (
     wants_signatures,
 )
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
-from hermes_providers.wire.openai_chat_messages import dump
-from hermes_providers.wire.openai_chat_request import read_extra_body
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.sent_history import ModelEncoders, split_system, unsendable
 
 __all__ = ["GeminiRequestBuilder"]
 
 _MODES: dict[ToolChoice, str] = {"none": "NONE", "required": "ANY"}
+_OURS = ("messages", "contents")
 _DOTS = re.compile(r"\.{1,2}")
 
 
@@ -54,7 +55,7 @@ class GeminiRequestBuilder:
         """Raises `ConfigurationError` for an extra body that can not be sent."""
         self._settings = settings
         self._quirks = quirks
-        self._extra_body = _extra_body(settings.extra_body)
+        self._extra_body = read_extra_body(settings.extra_body, _OURS)
         self._encoders = ModelEncoders(self._encoder)
         self._tools: tuple[ToolSpec, ...] = ()
         self._answer_schema_sent: Raw | None = None
@@ -116,7 +117,7 @@ class GeminiRequestBuilder:
         elif not request.tools and self._schema_for(request, "tool") is not None:
             only = {"mode": "ANY", "allowedFunctionNames": [OUTPUT_TOOL]}
             fields["toolConfig"] = {"functionCallingConfig": only}
-        for extra in (self._extra_body, _extra_body(request.extra_body)):
+        for extra in (self._extra_body, read_extra_body(request.extra_body, _OURS)):
             fields.update(_with_config(extra, fields.get("generationConfig")))
         return fields
 
@@ -174,13 +175,6 @@ def model_path(model: str) -> str:
         raise unsendable(f"the model's name {model!r} can not stand in an address")
     path = "/".join(quote(segment, safe="") for segment in segments)
     return path if len(segments) > 1 else f"models/{path}"
-
-
-def _extra_body(extra: Raw | None) -> dict[str, Raw]:
-    fields = read_extra_body(extra)
-    if "contents" in fields:
-        raise ConfigurationError("extra_body may not set 'contents'; nothing was sent")
-    return fields
 
 
 def _with_config(extra: dict[str, Raw], ours: object) -> dict[str, object]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from hermes_messages import JsonObject, JsonValue
-from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.schema_dialect import without_refs
 
 __all__ = ["in_gemini_dialect"]

@@ -7,6 +7,7 @@ call is never cut. Every chunk tells the usage so far. No event marks the end: i
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -23,9 +24,10 @@ from hermes_messages.deltas import (
     ToolCallChunk,
     UsageChunk,
 )
-from hermes_providers.streaming.sse import ServerSentEvent
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import ErrorReader
-from hermes_providers.wire.gemini_replay import KeptParts, ResponsePart, arguments_text
+from hermes_providers.wire.event_reader import EventReader
+from hermes_providers.wire.gemini_replay import KeptParts, ResponsePart, arguments_text, read_part
 from hermes_providers.wire.openai_responses_errors import with_kind
 from hermes_providers.wire.output_tool import OUTPUT_TOOL
 
@@ -66,63 +68,42 @@ class _Chunk(Struct, rename="camel"):
 
 _chunk_decoder = msgspec.json.Decoder(_Chunk)
 _chunks_decoder = msgspec.json.Decoder(list[_Chunk])
-_part_decoder = msgspec.json.Decoder(ResponsePart)
 
 
-class GeminiStreamReader:
+class GeminiStreamReader(EventReader[list[_Chunk]]):
     """Reads one response. `read_error` makes the typed error of an error that came inside it."""
 
+    end_mark_ends = False
+
     def __init__(self, read_error: ErrorReader) -> None:
-        self._read_error = read_error
+        super().__init__(read_error)
         self._meta: tuple[str | None, str | None] = (None, None)
         self._kept = KeptParts()
         self._calls = 0
         self._usage: Usage | None = None
-        self._finished = False
-        self._done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether a finish reason came."""
-        return self._finished
+    def _decode(self, data: bytes) -> list[_Chunk]:
+        decoder: msgspec.json.Decoder[Any] = _chunks_decoder if data[:1] == b"[" else _chunk_decoder
+        decoded = decoder.decode(data)
+        return decoded if isinstance(decoded, list) else [decoded]
 
-    @property
-    def done(self) -> bool:
-        """Whether the stream ended behind a finish reason; it has no other end mark."""
-        return self._done
+    def _convert(self, value: JsonValue) -> list[_Chunk]:
+        return msgspec.convert([_with_raw_parts(chunk) for chunk in _listed(value)], list[_Chunk])
 
-    def feed(self, event: ServerSentEvent) -> list[Delta]:
-        """What one event says. Raises `ProviderError` when it is an error, or no JSON.
+    def _take(self, name: str, said: list[_Chunk], data: bytes) -> list[Delta]:  # noqa: ARG002 - no names here
+        return [delta for chunk in said for delta in self._read_chunk(chunk, data)]
 
-        A last event that the stream's end cut in the middle says nothing.
-        """
-        data = event.data.strip()
-        if event.name == "error":
-            raise self._read_error(data)
-        if not data or data == b"[DONE]":
-            return []
-        try:
-            chunks = _decode(data)
-        except msgspec.MsgspecError:
-            if not event.terminated:
-                return []
-            raise self._read_error(data) from None
-        return [delta for chunk in chunks for delta in self._read_chunk(chunk, data)]
-
-    def read_plain(self, body: bytes) -> list[Delta]:
-        """What a whole answer says. Raises `ProviderError` when it is an error, or no response."""
-        try:
-            chunks = _decode(body)
-        except msgspec.MsgspecError:
-            raise self._read_error(body) from None
+    def _read_plain(self, body: bytes) -> list[Delta]:
+        chunks = self._decode(body.lstrip())
         deltas = [delta for chunk in chunks for delta in self._read_chunk(chunk, body)]
         if not any(chunk.candidates for chunk in chunks):
             raise self._read_error(body)
         self._finished = True  # a plain answer is whole, whatever it says of its end
         return deltas
 
-    def close(self) -> list[Delta]:
-        """The parts of the response, as they came and in their order."""
+    def _rest(self) -> list[Delta]:
+        """The parts of the response, as they came and in their order. The stream's end is its only end mark:
+        behind a finish reason, nothing is missing."""
         self._done = self._finished
         return [ReplayChunk(block) for block in self._kept.blocks()]
 
@@ -148,11 +129,11 @@ class GeminiStreamReader:
 
     def _read_candidate(self, candidate: _Candidate, data: bytes, deltas: list[Delta]) -> None:
         for raw in (candidate.content.parts if candidate.content is not None else None) or ():
-            try:
-                part = _part_decoder.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            found = read_part(raw)
+            if found is None:
                 continue
-            self._kept.add(part, raw)
+            part, whole = found
+            self._kept.add(part, whole)
             self._read_part(part, deltas)
         reason = _word(candidate.finish_reason)
         if reason is None:
@@ -217,14 +198,30 @@ def _sum(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
-def _decode(data: bytes) -> list[_Chunk]:
-    """The chunks in `data`: one, or a list of them. Raises `msgspec.MsgspecError` for anything else."""
-    decoder: msgspec.json.Decoder[Any] = _chunks_decoder if data.lstrip()[:1] == b"[" else _chunk_decoder
-    try:
-        decoded = decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        decoded = decoder.decode(data.decode("utf-8", "replace"))
-    return decoded if isinstance(decoded, list) else [decoded]
+def _listed(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else [value]
+
+
+def _with_raw_parts(chunk: JsonValue) -> object:
+    """A chunk whose parts are JSON again, in escapes that keep halves of characters."""
+    if not isinstance(chunk, dict):
+        return chunk
+    made: dict[str, object] = dict(chunk)
+    if "error" in chunk:
+        made["error"] = Raw(dump(chunk["error"]))
+    candidates = chunk.get("candidates")
+    if isinstance(candidates, list):
+        made["candidates"] = [_candidate_with_raw_parts(candidate) for candidate in candidates]
+    return made
+
+
+def _candidate_with_raw_parts(candidate: JsonValue) -> object:
+    match candidate:
+        case {"content": {"parts": [*parts], **content}, **rest}:
+            raws = [Raw(json.dumps(part).encode()) for part in parts]
+            return {**rest, "content": {**content, "parts": raws}}
+        case _:
+            return candidate
 
 
 def _word(value: object) -> str | None:

@@ -11,18 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
-import msgspec
-
 from hermes_messages import (
-    ArgumentsError,
     AssistantMessage,
     Message,
     SystemMessage,
     ToolCall,
     ToolMessage,
     UserMessage,
-    parse_arguments,
-    parse_arguments_tolerantly,
 )
 from hermes_messages.parts import (
     AudioPart,
@@ -38,9 +33,11 @@ from hermes_messages.parts import (
 )
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.profiles import ChatQuirks
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.valid_arguments import valid_arguments
 
-__all__ = ["WIRE", "dump", "encode_segment", "encode_system"]
+__all__ = ["WIRE", "encode_segment", "encode_system"]
 
 WIRE = "openai_chat"
 
@@ -50,27 +47,6 @@ _NO_OUTPUT = "(no output)"
 _NO_TEXT = "(empty message)"
 _IMAGE_BELOW = "(image: see the next user message)"
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")  # the pattern that OpenAI's error for a bad name states
-_encoder = msgspec.json.Encoder()
-
-
-def dump(value: object) -> bytes:
-    """`value` as JSON bytes; half surrogate pairs, which UTF-8 can not hold, become U+FFFD."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return _encoder.encode(_without_surrogates(value))
-
-
-def _without_surrogates(value: object) -> object:
-    match value:
-        case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        case dict():
-            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-        case list():
-            return [_without_surrogates(item) for item in value]
-        case _:
-            return value
 
 
 def encode_segment(messages: Sequence[Message], quirks: ChatQuirks, origin: Origin) -> bytes:
@@ -214,24 +190,12 @@ def _is_own(replay: Replay | None, origin: Origin) -> TypeGuard[Replay]:
 
 
 def _call(call: ToolCall, quirks: ChatQuirks) -> JsonDict:
-    arguments = _valid_arguments(call.arguments) if quirks.json_arguments else call.arguments
+    arguments = valid_arguments(call.arguments) if quirks.json_arguments else call.arguments
     return {
         "id": wire_call_id(call.id, quirks.call_ids),
         "type": "function",
         "function": {"name": call.name, "arguments": arguments},
     }
-
-
-def _valid_arguments(text: str) -> str:
-    """`text` itself when it is a JSON object; else the nearest one, so that no host fails on old history."""
-    try:
-        parse_arguments(text)
-    except ArgumentsError:
-        try:
-            return dump(parse_arguments_tolerantly(text).arguments).decode()
-        except ArgumentsError:
-            return dump({"unreadable_arguments": text}).decode()
-    return text
 
 
 def _tool_content(content: Content, quirks: ChatQuirks) -> tuple[str | list[object], list[object]]:

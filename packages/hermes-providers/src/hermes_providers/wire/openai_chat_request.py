@@ -10,39 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
 from msgspec import Raw
 
-from hermes_messages import ChatRequest, ConfigurationError, ErrorKind, ProviderError, SystemMessage, ToolSpec
+from hermes_messages import ChatRequest, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.cache_markers import with_markers
-from hermes_providers.wire.openai_chat_messages import dump, encode_segment, encode_system
+from hermes_providers.wire.extra_body import read_extra_body
+from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.schema_dialect import without_refs
+from hermes_providers.wire.sent_history import ModelEncoders, unsendable
 
-__all__ = ["ChatRequestBuilder", "read_extra_body"]
+__all__ = ["ChatRequestBuilder"]
 
-_OURS = ("messages", "stream")
-_MAX_ENCODERS = 16
-
-
-def read_extra_body(extra: Raw | None) -> dict[str, Raw]:
-    """The top-level fields of a JSON object. Raises `ConfigurationError` for anything else, and for the
-    fields that can only be ours."""
-    if extra is None:
-        return {}
-    try:
-        fields = msgspec.json.decode(extra, type=dict[str, Raw])
-    except msgspec.MsgspecError as error:
-        raise ConfigurationError(f"extra_body is no JSON object: {error}") from None
-    for name in _OURS:
-        if name in fields:
-            raise ConfigurationError(f"extra_body may not set {name!r}; nothing was sent")
-    return fields
+_OURS = ("messages",)
 
 
 class ChatRequestBuilder:
@@ -62,16 +48,16 @@ class ChatRequestBuilder:
         self._provider = provider
         self._host = host
         self._quirks = quirks
-        self._extra_body = read_extra_body(extra_body)
+        self._extra_body = read_extra_body(extra_body, _OURS)
         self._refusals = refusals or Refusals()
-        self._encoders: dict[str, StableBytes] = {}
+        self._encoders = ModelEncoders(self._encoder)
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
 
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
-        return sum(encoder.encode_calls for encoder in self._encoders.values())
+        return self._encoders.encode_calls
 
     def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
         """Where the request goes."""
@@ -86,7 +72,9 @@ class ChatRequestBuilder:
         )
 
     def _segments(self, request: ChatRequest) -> list[bytes]:
-        encoded = self._encoder(request.model).encode(request.history)
+        # Only replayed reasoning depends on the model.
+        key = request.model if self._quirks.replay_field is not None else ""
+        encoded = self._encoders.of(key).encode(request.history)
         segments = [*encoded.closed, encoded.open_tail]
         leading = 0
         for message in request.history:
@@ -98,10 +86,10 @@ class ChatRequestBuilder:
             segments[:leading] = [encode_system(systems, self._quirks)]
         system_start = b'{"role":"%b",' % self._quirks.system_role.encode()
         if any(segment.startswith(system_start) for segment in segments[1:]):
-            raise _unsendable("a system message stands behind other messages; only the first may be one")
+            raise unsendable("a system message stands behind other messages; only the first may be one")
         sent = [segment for segment in segments if segment]
         if not sent:
-            raise _unsendable("the conversation holds nothing to send")
+            raise unsendable("the conversation holds nothing to send")
         return with_markers(sent, system_start) if self._is_marked(request.model) else sent
 
     def _is_marked(self, model: str) -> bool:
@@ -110,16 +98,8 @@ class ChatRequestBuilder:
         )
 
     def _encoder(self, model: str) -> StableBytes:
-        """The encoder for a model: only replayed reasoning depends on it."""
-        key = model if self._quirks.replay_field is not None else ""
-        encoder = self._encoders.get(key)
-        if encoder is None:
-            if len(self._encoders) >= _MAX_ENCODERS:
-                self._encoders.pop(next(iter(self._encoders)))
-            origin = Origin(self._provider, self._host, model)
-            encoder = StableBytes(partial(encode_segment, quirks=self._quirks, origin=origin))
-            self._encoders[key] = encoder
-        return encoder
+        origin = Origin(self._provider, self._host, model)
+        return StableBytes(partial(encode_segment, quirks=self._quirks, origin=origin))
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks
@@ -149,7 +129,7 @@ class ChatRequestBuilder:
         if quirks.cache_key is not None and request.session_id is not None:
             fields[quirks.cache_key] = request.session_id
         fields.update(self._extra_body)
-        fields.update(read_extra_body(request.extra_body))
+        fields.update(read_extra_body(request.extra_body, _OURS))
         return fields
 
     def _tools_field(self, request: ChatRequest) -> bytes:
@@ -226,7 +206,3 @@ def _tools(tools: Sequence[ToolSpec], quirks: ChatQuirks) -> list[object]:
         }
         for tool in tools
     ]
-
-
-def _unsendable(reason: str) -> ProviderError:
-    return ProviderError(f"{reason}; nothing was sent and nothing was changed", kind=ErrorKind.FORMAT)

@@ -26,10 +26,9 @@ from hermes_messages.deltas import (
     UsageChunk,
 )
 from hermes_providers.profiles import ChatQuirks
-from hermes_providers.streaming.json_text import readable_json
-from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
+from hermes_providers.wire.event_reader import EventReader
 from hermes_providers.wire.output_tool import AnswerCalls
 from hermes_providers.wire.reasoning_details import ReasoningDetails
 
@@ -60,64 +59,43 @@ class _Chunk(Struct):
 _decoder = msgspec.json.Decoder(_Chunk)
 
 
-class ChatStreamReader:
+class ChatStreamReader(EventReader[_Chunk]):
     """Reads one response. `read_error` makes the typed error of an error that came inside it."""
 
     def __init__(self, quirks: ChatQuirks, read_error: ErrorReader) -> None:
+        super().__init__(read_error)
         self._quirks = quirks
-        self._read_error = read_error
         self._details = ReasoningDetails()
         self._answers = AnswerCalls()
         self._meta: tuple[str | None, str | None] = (None, None)
-        self._finished = False
-        self._done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether a finish reason came."""
-        return self._finished
+    def _decode(self, data: bytes) -> _Chunk:
+        return _decoder.decode(data)
 
-    @property
-    def done(self) -> bool:
-        """Whether `[DONE]` came."""
-        return self._done
+    def _convert(self, value: JsonValue) -> _Chunk | None:
+        """Keeps what can be read where choices have another shape; a JSON null says nothing."""
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            choices = value.get("choices")
+            if isinstance(choices, list):
+                value["choices"] = [choice for choice in choices if isinstance(choice, dict)]
+            else:
+                value["choices"] = [choices] if isinstance(choices, dict) else None
+        return msgspec.convert(value, _Chunk)
 
-    def feed(self, event: ServerSentEvent) -> list[Delta]:
-        """What one event says. Raises `ProviderError` when it is an error, or no JSON object.
+    def _take(self, name: str, said: _Chunk, data: bytes) -> list[Delta]:  # noqa: ARG002 - no names here
+        return self._read_chunk(said, data)
 
-        A last event that the stream's end cut in the middle says nothing.
-        """
-        data = event.data.strip()
-        if event.name == "error":
-            raise self._read_error(data)
-        if not data or self._done:
-            return []
-        if data == b"[DONE]":
-            self._done = True
-            return []
-        try:
-            chunk = _decode(data)
-        except msgspec.MsgspecError:
-            if not event.terminated:
-                return []
-            raise self._read_error(data) from None
-        return [] if chunk is None else self._read_chunk(chunk, data)
-
-    def read_plain(self, body: bytes) -> list[Delta]:
-        """What a whole answer says. Raises `ProviderError` when it is an error, or no chat completion."""
-        try:
-            chunk = _decode(body)
-        except msgspec.MsgspecError:
-            raise self._read_error(body) from None
-        if chunk is None:
-            raise self._read_error(body)
+    def _read_plain(self, body: bytes) -> list[Delta]:
+        chunk = _decoder.decode(body)
         deltas = self._read_chunk(chunk, body)
         if not chunk.choices:
             raise self._read_error(body)
         self._done = True
         return deltas
 
-    def close(self) -> list[Delta]:
+    def _rest(self) -> list[Delta]:
         """The host's reasoning blocks, whole by now."""
         return [ReplayChunk(block) for block in self._details.blocks()]
 
@@ -183,24 +161,6 @@ class ChatStreamReader:
         usage = read_chat_usage(said)
         if usage is not None:
             deltas.append(UsageChunk(usage))
-
-
-def _decode(data: bytes) -> _Chunk | None:
-    """The chunk in `data`; None for a JSON null. Raises `msgspec.MsgspecError` for what is no JSON object."""
-    try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError:
-        # Seldom: characters that are no Unicode, or choices of another shape. Keep what can be read.
-        value: JsonValue = msgspec.json.decode(readable_json(data))
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        choices = value.get("choices")
-        if isinstance(choices, list):
-            value["choices"] = [choice for choice in choices if isinstance(choice, dict)]
-        else:
-            value["choices"] = [choices] if isinstance(choices, dict) else None
-    return msgspec.convert(value, _Chunk)
 
 
 def _is_error(chunk: _Chunk) -> bool:

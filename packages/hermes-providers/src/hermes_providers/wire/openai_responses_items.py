@@ -22,8 +22,8 @@ from hermes_messages.parts import (
 )
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.profiles import CallIdRule
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
-from hermes_providers.wire.openai_chat_messages import dump
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.openai_responses_replay import own_items
 from hermes_providers.wire.valid_arguments import valid_arguments

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from hermes_messages import AssistantMessage
 from hermes_messages.parts import Origin, content_text
-from hermes_providers.wire.anthropic_text import JoinedText
+from hermes_providers.wire.joined_text import JoinedText
 from hermes_providers.wire.openai_responses_quirks import WIRE, ResponsesQuirks
 
 __all__ = ["OutputItem", "OutputPart", "own_items", "read_item"]

@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from msgspec import Raw
-
 from hermes_messages import (
     ChatRequest,
-    ConfigurationError,
     Message,
     MessageLog,
     ToolSpec,
@@ -24,16 +21,17 @@ from hermes_messages import (
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
 from hermes_providers.credentials import join_url
-from hermes_providers.wire.anthropic_history import LogFacts, facts_of
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
-from hermes_providers.wire.openai_chat_messages import dump
-from hermes_providers.wire.openai_chat_request import read_extra_body
+from hermes_providers.wire.extra_body import read_extra_body
+from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.sent_history import ModelEncoders, split_system
 
 __all__ = ["ResponsesRequestBuilder"]
 
+_OURS = ("messages", "input")
 _NOT_COUNTED = ("stream", "store", "include", "max_output_tokens", "temperature", "prompt_cache_key")
 
 
@@ -45,7 +43,7 @@ class ResponsesRequestBuilder:
         self._settings = settings
         self._quirks = quirks
         self._url = join_url(settings.base_url, quirks.path)
-        self._extra_body = _extra_body(settings.extra_body)
+        self._extra_body = read_extra_body(settings.extra_body, _OURS)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
         self._renamed: dict[int, str] = {}
         self._encoders = ModelEncoders(self._encoder)
@@ -117,7 +115,7 @@ class ResponsesRequestBuilder:
         if quirks.cache_key and request.session_id is not None:
             fields["prompt_cache_key"] = request.session_id
         fields.update(self._extra_body)
-        fields.update(_extra_body(request.extra_body))
+        fields.update(read_extra_body(request.extra_body, _OURS))
         return fields
 
     def _asks_for_encrypted_reasoning(self, model: str) -> bool:
@@ -133,13 +131,6 @@ class ResponsesRequestBuilder:
             self._tools = request.tools
             self._tools_bytes = b',"tools":' + dump(_tools(request.tools))
         return self._tools_bytes
-
-
-def _extra_body(extra: Raw | None) -> dict[str, Raw]:
-    fields = read_extra_body(extra)
-    if "input" in fields:
-        raise ConfigurationError("extra_body may not set 'input'; nothing was sent")
-    return fields
 
 
 def _reasoning(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from hermes_messages import JsonValue, ProviderError
 from hermes_messages.deltas import (
     Delta,
     FinishChunk,
@@ -25,14 +26,18 @@ from hermes_messages.deltas import (
     ToolCallChunk,
     UsageChunk,
 )
-from hermes_providers.streaming.sse import ServerSentEvent
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.usage import read_chat_usage
-from hermes_providers.wire.anthropic_text import JoinedText
 from hermes_providers.wire.base import ErrorReader
+from hermes_providers.wire.event_reader import EventReader
+from hermes_providers.wire.joined_text import JoinedText
 from hermes_providers.wire.openai_responses_errors import failure
 from hermes_providers.wire.openai_responses_replay import OutputItem, OutputPart, read_item
 
 __all__ = ["ResponsesStreamReader"]
+
+_WHOLE = ("item", "part", "response", "error")
+"""What of an event is kept as it came."""
 
 _CUT_SHORT_REASONS = frozenset({"max_output_tokens", "content_filter"})
 
@@ -75,11 +80,13 @@ _response_decoder = msgspec.json.Decoder(_Response)
 _part_decoder = msgspec.json.Decoder(OutputPart)
 
 
-class ResponsesStreamReader:
+class ResponsesStreamReader(EventReader[_Event]):
     """Reads one response. `read_error` makes the typed error of an error that came inside it."""
 
+    end_mark_ends = False
+
     def __init__(self, read_error: ErrorReader) -> None:
-        self._read_error = read_error
+        super().__init__(read_error)
         self._meta: tuple[str | None, str | None] = (None, None)
         self._joined = JoinedText()
         self._places: dict[str, int] = {}
@@ -91,7 +98,6 @@ class ResponsesStreamReader:
         self._reasoning_kind = ""
         self._items: dict[int, Raw] = {}
         self._blocks: list[Raw] = []
-        self._done = False
         self._handlers: dict[str, Callable[[_Event, list[Delta]], None]] = {
             "response.created": self._begun,
             "response.in_progress": self._begun,
@@ -112,34 +118,18 @@ class ResponsesStreamReader:
             "response.cancelled": self._ended,
         }
 
-    @property
-    def finished(self) -> bool:
-        """Whether the response said how it ended."""
-        return self._done
+    def _decode(self, data: bytes) -> _Event:
+        return _event_decoder.decode(data)
 
-    @property
-    def done(self) -> bool:
-        """The same: nothing follows the last event."""
-        return self._done
+    def _convert(self, value: JsonValue) -> _Event | None:
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            whole = {name: Raw(dump(value[name])) for name in _WHOLE if name in value}
+            return msgspec.convert({**value, **whole}, _Event)
+        return msgspec.convert(value, _Event)
 
-    def feed(self, event: ServerSentEvent) -> list[Delta]:
-        """What one event says. Raises `ProviderError` when it is an error, or no JSON object.
-
-        A last event that the stream's end cut in the middle says nothing.
-        """
-        data = event.data.strip()
-        if event.name == "error":
-            raise failure(self._read_error, data)
-        if not data or self._done or data == b"[DONE]":
-            return []
-        try:
-            said = _decode_event(data)
-        except msgspec.MsgspecError:
-            if not event.terminated:
-                return []
-            raise self._read_error(data) from None
-        if said is None:
-            return []
+    def _take(self, name: str, said: _Event, data: bytes) -> list[Delta]:  # noqa: ARG002 - it is in the data
         deltas: list[Delta] = []
         handler = self._handlers.get(said.type) if isinstance(said.type, str) else None
         if handler is not None:
@@ -148,21 +138,20 @@ class ResponsesStreamReader:
             raise failure(self._read_error, said.error if _is_told(said.error) else data)
         return deltas
 
-    def read_plain(self, body: bytes) -> list[Delta]:
-        """What a whole answer says. Raises `ProviderError` when it is an error, or no response object."""
-        try:
-            response = _response_decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._read_error(body) from None
+    def _read_plain(self, body: bytes) -> list[Delta]:
+        response = _response_decoder.decode(body)
         if response.object == "error" or (response.output is None and response.status is None):
             raise failure(self._read_error, body)
         deltas: list[Delta] = []
         self._end(response, body, deltas)
         return deltas
 
-    def close(self) -> list[Delta]:
+    def _rest(self) -> list[Delta]:
         """The items of the response, as they came and in their order."""
         return [ReplayChunk(block) for block in self._blocks]
+
+    def _failure(self, data: bytes) -> ProviderError:
+        return failure(self._read_error, data)
 
     def _begun(self, said: _Event, deltas: list[Delta]) -> None:
         response = self._response(said)
@@ -198,7 +187,7 @@ class ResponsesStreamReader:
         usage = read_chat_usage(response.usage)
         if usage is not None:
             deltas.append(UsageChunk(usage))
-        self._done = True
+        self._finished = self._done = True  # nothing follows the last event
         deltas.append(FinishChunk(_finish_word(response)))
 
     def _add_meta(self, response: _Response, deltas: list[Delta]) -> None:
@@ -338,15 +327,6 @@ class ResponsesStreamReader:
         self._reasoning_part = part
         self._told.add(part)
         deltas.append(ReasoningChunk("\n\n" + text if begins else text))
-
-
-def _decode_event(data: bytes) -> _Event | None:
-    """The event in `data`; None for a JSON null. Raises `msgspec.MsgspecError` for what is no JSON object."""
-    try:
-        return _event_decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        text = data.decode("utf-8", "replace")
-    return None if text == "null" else _event_decoder.decode(text)
 
 
 def _finish_word(response: _Response) -> str:

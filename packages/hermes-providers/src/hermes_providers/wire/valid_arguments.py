@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hermes_messages import ArgumentsError, parse_arguments, parse_arguments_tolerantly
-from hermes_providers.wire.openai_chat_messages import dump
+from hermes_providers.streaming.json_bytes import dump
 
 __all__ = ["valid_arguments"]
 

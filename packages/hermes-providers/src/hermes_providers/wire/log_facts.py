@@ -1,4 +1,4 @@
-"""What the Messages wire must know of a whole log to encode one segment or to choose a parameter.
+"""What a wire must know of a whole log to encode one segment or to choose a parameter.
 
 Each message is looked at once for each log, however often the log is sent.
 """
