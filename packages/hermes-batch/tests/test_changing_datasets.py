@@ -58,7 +58,7 @@ def test_a_dataset_that_changes_under_the_run_ends_it_and_no_row_is_taken_for_an
             os.truncate(path, 1000)
         return good(prompt)
 
-    with pytest.raises(RunAbortedError, match=r"(changed|shorter) while the run read it.*--resume"):
+    with pytest.raises(RunAbortedError, match=r"(changed|shorter) while the run read it.*resume=True"):
         asyncio.run(batch(path, ScriptedAgents(behave), num_workers=1).run())
     assert all(prompt.startswith("p") for prompt in prompts)
     path.write_text("".join(line(f"p{number}", pad=padding) for number in range(20)))

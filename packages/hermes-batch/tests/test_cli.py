@@ -1,12 +1,16 @@
 """The command line: what it says and how it exits."""
 
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_batch import BatchRunner
-from hermes_batch.cli import main, read_settings
+from hermes_batch.cli import main
+from hermes_batch.cli_parser import read_settings
 from hermes_batch.familiar_flags import translate
 from hermes_messages import ConfigurationError
 
@@ -108,11 +112,13 @@ def test_a_key_in_the_wrong_place_is_not_shown(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
     call = ["run", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "r"]
     assert main([*call, "--api-key-env", "sk-secret"]) == 2
-    with pytest.raises(SystemExit):
-        main([*call, "--api-k", "sk-secret"])
-    first, _, _ = capsys.readouterr().err.partition("usage")
-    assert "sk-secret" not in first
-    assert "the name of an environment variable" in first
+    assert main([*call, "--api-k", "sk-secret"]) == 2
+    assert main([*call, "sk-secret"]) == 2
+    error = capsys.readouterr().err
+    assert "sk-secret" not in error
+    assert "the name of an environment variable" in error
+    assert "there is no option --api-k; is --api-key meant?" in error
+    assert "values that belong to no option" in error
 
 
 def test_damaged_statistics_and_a_wrong_run_name_are_usage_errors(
@@ -149,3 +155,79 @@ def test_a_mistyped_name_does_not_begin_a_new_run(tmp_path: Path, capsys: pytest
     assert main([*call, "--run-name", "typo"]) == 2
     assert "there is no run at" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+def test_a_mistyped_option_is_named_before_the_one_it_leaves_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--datset-file", "p.jsonl", "--run-name", "r"]) == 2
+    assert "no option --datset-file; is --dataset-file meant?" in capsys.readouterr().err
+
+
+def test_errors_speak_of_the_options_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "batch_size").write_text('{"prompt": "a"}\n')
+    call = ["run", "--dataset-file", str(tmp_path / "batch_size"), "--run-name", "r"]
+    assert main([*call, "--batch-size", "0"]) == 2
+    assert main([*call, "--row-timeout", "-1"]) == 2
+    assert main(["run", "--dataset-file", str(tmp_path / "none/batch_size"), "--run-name", "r"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "hermes-batch: --batch-size is 0; it must be at least 1"
+    assert lines[1].startswith("hermes-batch: --row-timeout is -1")
+    assert lines[2].endswith("none/batch_size")
+
+
+def test_the_help_names_no_default_that_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--help"])
+    text = capsys.readouterr().out
+    assert "None" not in text
+    assert "(default: 100)" in text
+
+
+def test_the_version_is_that_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.strip() == f"hermes-batch {version('hermes-batch')}"
+
+
+def test_standard_input_is_kept_for_the_second_reading_and_the_resume(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SCRIPTED_MAIN, "run", "--dataset-file", "-", "--run-name", "r"]
+    rows = b'{"prompt": "a"}\n{"prompt": "b"}\n'
+    for expected in ("2 ok", "2 ok"):
+        done = subprocess.run(
+            [*command, "--resume", "--keep-without-reasoning", "--output-dir", tmp_path / "d"],
+            input=rows, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout.decode()
+    kept = [path.name for path in (tmp_path / "d/r").iterdir() if "stdin" in path.name]
+    assert len(kept) == 1
+    assert (tmp_path / "d/r" / kept[0]).read_bytes() == rows
+
+
+def test_a_finished_run_says_so_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    command = [sys.executable, "-c", SCRIPTED_MAIN, "run", "--dataset-file", str(tmp_path / "p.jsonl")]
+    command += ["--run-name", "r", "--output-dir", str(tmp_path), "--keep-without-reasoning", "--resume"]
+    subprocess.run(command, check=True, capture_output=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stderr == "every row is finished; another run name begins a new run\n"
+
+
+SCRIPTED_MAIN = """
+import sys
+from hermes_batch import cli
+from hermes_batch.runner import BatchRunner
+from hermes_batch.testing import ScriptedAgents, conversation
+
+class Scripted(BatchRunner):
+    def __init__(self, *args, **options):
+        agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="a"))
+        super().__init__(*args, **options, agent_factory=agents)
+
+cli.BatchRunner = Scripted
+sys.exit(cli.main())
+"""

@@ -61,8 +61,8 @@ def test_what_counts_as_finished() -> None:
     plain, failed, discarded = RetryPolicy(), RetryPolicy(failed=True), RetryPolicy(discarded=True)
     ok = replace(RECORD, status="ok")
     dropped = replace(RECORD, status="discarded")
-    paid = replace(RECORD, status="error", reached_model=True)
-    unreached = replace(RECORD, status="error", reached_model=False)
+    paid = replace(RECORD, status="error", run_again=False)
+    unreached = replace(RECORD, status="error", run_again=True)
     assert [is_final(ok, policy) for policy in (plain, failed, discarded)] == [True, True, True]
     assert [is_final(dropped, policy) for policy in (plain, failed, discarded)] == [True, True, False]
     assert [is_final(paid, policy) for policy in (plain, failed, discarded)] == [True, False, True]

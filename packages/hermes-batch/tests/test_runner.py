@@ -154,7 +154,7 @@ def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
 
 def test_a_run_with_results_is_not_begun_again_by_accident(tmp_path: Path) -> None:
     asyncio.run(runner(tmp_path, ["a"], ScriptedAgents(good)).run())
-    with pytest.raises(RunExistsError, match="--resume"):
+    with pytest.raises(RunExistsError, match="resume=True"):
         asyncio.run(runner(tmp_path, ["a"], ScriptedAgents(good)).run())
 
 
@@ -273,7 +273,7 @@ def test_an_unreachable_host_ends_the_run_and_its_rows_are_run_on_resume(tmp_pat
 
     prompts = [f"p{number}" for number in range(50)]
     agents = ScriptedAgents(dead)
-    with pytest.raises(RunAbortedError, match=r"3 rows in a row.*connection refused.*--resume"):
+    with pytest.raises(RunAbortedError, match=r"3 rows in a row.*connection refused.*resume=True"):
         asyncio.run(runner(tmp_path, prompts, agents, num_workers=1, failure_limit=3).run())
     assert len(agents.requests) == 3
     statistics = asyncio.run(runner(tmp_path, prompts, ScriptedAgents(good)).run(resume=True))

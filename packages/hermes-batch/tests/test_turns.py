@@ -86,7 +86,7 @@ def test_a_turn_that_fails_ends_its_row_and_what_was_said_before_is_kept(tmp_pat
     assert statistics.error == 1
     assert record.reason == "provider_error:transport"
     assert record.api_calls == 2
-    assert record.reached_model
+    assert not record.run_again
     assert "answer to one" in record.conversations[2].value
 
 

@@ -7,7 +7,7 @@ from hermes_batch.rows import BadRow
 from hermes_batch.workers import FailureStreak
 
 NO_ROW = bad_row_record(BadRow(index=0, line=1, content_hash="h", reason="no JSON"))
-UNREACHED = replace(NO_ROW, reached_model=False, error="connection refused")
+UNREACHED = replace(NO_ROW, run_again=True, error="connection refused")
 ANSWERED = replace(NO_ROW, status="ok", api_calls=1)
 REFUSED = replace(NO_ROW, reason="provider_error:content_policy", api_calls=1)
 

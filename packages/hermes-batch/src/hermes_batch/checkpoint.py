@@ -22,7 +22,6 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     dataset_file: str
     total: int
     finished: int
-    model: str
     updated_at: str
 
 

@@ -1,4 +1,4 @@
-"""The command line: `hermes-batch run|resume|merge|stats|distributions`.
+"""The command line: `hermes-batch run|resume|merge|stats|export|distributions`.
 
 Exit codes: 0 all rows are good; 1 something failed (finished rows are kept); 2 the call can not work and
 nothing was started; 130 stopped by a signal.
@@ -17,10 +17,13 @@ from pathlib import Path
 
 import msgspec
 
+from hermes_batch.cli_parser import in_flags, parse, read_settings
 from hermes_batch.distributions import DISTRIBUTIONS
+from hermes_batch.export import export_run
 from hermes_batch.progress import NoProgress, progress_for
 from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
+from hermes_batch.standard_input import kept_standard_input
 from hermes_batch.statistics import BatchStatistics
 from hermes_messages import ConfigurationError, HermesError
 from hermes_messages.argument_text import JsonValue
@@ -30,101 +33,13 @@ __all__ = ["main"]
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _parser() -> argparse.ArgumentParser:
-    # An abbreviation could turn a mistyped --api-key into another flag that shows its value.
-    parser = argparse.ArgumentParser(
-        prog="hermes-batch",
-        allow_abbrev=False,
-        description="Run a file of prompts through agents and keep training trajectories.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def add(name: str, text: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, help=text, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
-
-    run = add("run", "run a dataset")
-    resume = add("resume", "go on with a run")
-    for command in (run, resume):
-        add_run_arguments(command)
-    run.add_argument("--resume", action="store_true", help="go on with the run if it has results")
-    merge = add("merge", "write trajectories.jsonl and statistics.json anew")
-    add_dataset_arguments(merge)
-    stats = add("stats", "show the statistics of a run")
-    stats.add_argument("--run-name", required=True)
-    stats.add_argument("--output-dir", default="data")
-    add("distributions", "list the toolset distributions")
-    return parser
-
-
-def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which run is meant."""
-    parser.add_argument("--dataset-file", required=True, metavar="FILE", help='JSONL, {"prompt": ...} a line')
-    parser.add_argument(
-        "--run-name", required=True, metavar="NAME", help="the run's directory in --output-dir"
-    )
-    parser.add_argument("--output-dir", default="data", metavar="DIR")
-    parser.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
-
-
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of a run."""
-    add_dataset_arguments(parser)
-    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
-    tools = parser.add_mutually_exclusive_group()
-    tools.add_argument("--distribution", default="default", metavar="NAME", help="of toolsets")
-    tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
-    model = parser.add_argument_group(
-        "the model (with none of these: a key in the environment, else the local model)"
-    )
-    model.add_argument("--provider", metavar="NAME")
-    model.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible host")
-    model.add_argument("--model", metavar="NAME")
-    key = model.add_mutually_exclusive_group()
-    key.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
-    key.add_argument("--api-key", metavar="KEY", help="the key itself; other users of the machine can see it")
-    model.add_argument("--model-path", metavar="GGUF", help="weights for the local model server")
-    model.add_argument(
-        "--provider-setting",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of the provider's own (local: threads=2, port=8080); may be repeated",
-    )
-    model.add_argument("--max-tokens", type=int, metavar="N", help="of one response")
-    model.add_argument("--temperature", type=float, metavar="T")
-    model.add_argument("--reasoning-effort", choices=("none", "minimal", "low", "medium", "high"))
-    model.add_argument("--ephemeral-system-prompt", metavar="TEXT", help="sent, never saved")
-    model.add_argument("--prefill-messages-file", metavar="FILE", help="JSON list of messages, sent first")
-    model.add_argument("--providers-allowed", type=_names, default=(), metavar="A,B", help="OpenRouter")
-    model.add_argument("--providers-ignored", type=_names, default=(), metavar="A,B", help="OpenRouter")
-    model.add_argument("--providers-order", type=_names, default=(), metavar="A,B", help="OpenRouter")
-    model.add_argument("--provider-sort", metavar="KEY", help="OpenRouter: price, throughput or latency")
-    rows = parser.add_argument_group("rows")
-    rows.add_argument("--max-iterations", type=int, default=10, metavar="N", help="model calls for a row")
-    rows.add_argument("--num-workers", type=int, default=4, metavar="N", help="rows at once")
-    rows.add_argument("--row-timeout", type=float, metavar="SECONDS")
-    rows.add_argument("--seed", type=int, default=0, metavar="N", help="of the toolset distribution")
-    rows.add_argument(
-        "--keep-without-reasoning", action="store_true", help="keep rows in which the model gave no reasoning"
-    )
-    rows.add_argument("--retry-failed", action="store_true", help="on resume, run failed rows again")
-    rows.add_argument("--retry-discarded", action="store_true", help="on resume, run discarded rows again")
-    rows.add_argument("--quiet", action="store_true", help="no progress")
-
-
 def _runner(arguments: argparse.Namespace) -> BatchRunner:
     settings = read_settings(arguments.provider_setting)
     if arguments.model_path is not None:
         settings["model_path"] = arguments.model_path
     effort = arguments.reasoning_effort
     return BatchRunner(
-        arguments.dataset_file,
+        dataset_file(arguments),
         batch_size=arguments.batch_size,
         run_name=arguments.run_name,
         distribution=arguments.distribution,
@@ -156,18 +71,11 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
     )
 
 
-def read_settings(pairs: Sequence[str]) -> dict[str, JsonValue]:
-    """`NAME=VALUE` pairs; a value that is JSON is read as such, any other is text."""
-    settings: dict[str, JsonValue] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ConfigurationError(f"--provider-setting {pair!r}: it is written NAME=VALUE")
-        try:
-            settings[name] = msgspec.json.decode(value)
-        except msgspec.DecodeError:
-            settings[name] = value
-    return settings
+def dataset_file(arguments: argparse.Namespace) -> Path:
+    """The dataset; `-` is standard input, kept as a file of the run."""
+    if arguments.dataset_file != "-":
+        return Path(arguments.dataset_file)
+    return kept_standard_input(RunFiles(Path(arguments.output_dir), arguments.run_name).directory)
 
 
 def _api_key(variable: str | None) -> str | None:
@@ -275,6 +183,17 @@ def _show_statistics(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _export(arguments: argparse.Namespace) -> int:
+    files = RunFiles(Path(arguments.output_dir), arguments.run_name)
+    target = Path(arguments.output)
+    try:
+        rows = asyncio.run(export_run(files, target, arguments.format, rows_per=arguments.rows_per))
+    except OSError as error:
+        raise ConfigurationError(f"{target} can not be written: {error.strerror or error}") from error
+    sys.stdout.write(f"{rows} rows in {target}\n")
+    return OK
+
+
 def _require_run(files: RunFiles) -> None:
     """A mistyped name must not begin a new run, which may cost money."""
     if not files.directory.is_dir():
@@ -293,7 +212,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             statistics = asyncio.run(run_until_signal(runner, resume=resume))
         case "merge":
             runner = BatchRunner(
-                arguments.dataset_file,
+                dataset_file(arguments),
                 run_name=arguments.run_name,
                 output_dir=arguments.output_dir,
                 max_samples=arguments.max_samples,
@@ -301,6 +220,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             statistics = asyncio.run(runner.merge())
         case "stats":
             return _show_statistics(arguments)
+        case "export":
+            return _export(arguments)
         case _:
             for name, chances in DISTRIBUTIONS.items():
                 chosen = ", ".join(f"{toolset} {chance:.0%}" for toolset, chance in chances.items())
@@ -312,15 +233,15 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    arguments = _parser().parse_args(argv)
     try:
+        arguments = parse(sys.argv[1:] if argv is None else argv)
         code = _dispatch(arguments)
         sys.stdout.flush()
     except ConfigurationError as error:
-        _tell(f"hermes-batch: {error}\n")
+        _tell(f"hermes-batch: {in_flags(str(error))}\n")
         return USAGE
     except HermesError as error:
-        _tell(f"hermes-batch: {error}\n")
+        _tell(f"hermes-batch: {in_flags(str(error))}\n")
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has gone. Python's own flush at the end would complain once more.

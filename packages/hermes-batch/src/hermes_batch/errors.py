@@ -26,7 +26,7 @@ class RunExistsError(ConfigurationError):
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
         super().__init__(
-            f"{run_dir} holds an earlier run; continue it with --resume, or choose another --run-name"
+            f"{run_dir} holds an earlier run; continue it with resume=True, or choose another run_name"
         )
 
 

@@ -60,9 +60,10 @@ class Execution:
     async def run(self, *, num_workers: int, grace_s: float) -> RunAbortedError | None:
         """Run the rows. Returns the error that ended the run early, if one did; raises `RunAbortedError` when
         records can not be written."""
-        self._progress.begin(len(self._keys), self._finished)
         if not self._todo:
-            self._progress.message("every row is finished; for a new run choose another --run-name")
+            self._progress.message("every row is finished; another run name begins a new run")
+            return None
+        self._progress.begin(len(self._keys), self._finished)
         rows = read_dataset(self._dataset_file, max_samples=len(self._keys))
         try:
             async with asyncio.TaskGroup() as group, aclosing(rows):
@@ -106,7 +107,7 @@ class Execution:
     def _give_up(self, trouble: str) -> None:
         """Begin no further row; those that run may end."""
         if self._aborted is None:
-            self._aborted = RunAbortedError(f"{trouble}; finished rows are kept, continue with --resume")
+            self._aborted = RunAbortedError(f"{trouble}; finished rows are kept, continue with resume=True")
         self._stop.request()
 
     async def _write_checkpoint(self) -> None:

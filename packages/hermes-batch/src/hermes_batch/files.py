@@ -40,6 +40,7 @@ __all__ = [
     "read_start",
     "remove_leftovers",
     "remove_tree",
+    "replace_by_writer",
     "replace_file",
     "sync_directory",
 ]
@@ -113,11 +114,7 @@ async def read_bytes(path: Path) -> bytes:
 
 async def check_readable(path: Path) -> None:
     """Raise `OSError` unless the file at `path` can be opened and read."""
-    file = await ReadFile.open(path)
-    try:
-        await file.read_at(0, 1)
-    finally:
-        await file.close()
+    await read_start(path)
 
 
 async def sync_directory(directory: Path) -> None:
@@ -247,15 +244,15 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary = path
+        self.temporary = path
         self._target = path
         self._fd = -1
 
     async def __aenter__(self) -> Self:
         self._target = Path(await _real_path(self._path))
-        self._temporary = self._target.with_name(f".{self._target.name}.{secrets.token_hex(8)}.tmp")
+        self.temporary = self._target.with_name(f".{self._target.name}.{secrets.token_hex(8)}.tmp")
         try:
-            self._fd = await _open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._fd = await _open(self.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except asyncio.CancelledError:
             await finish(self._discard(), what="removing a temporary file")
             raise
@@ -275,8 +272,8 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
             with _named(self._path):
                 await _fsync(self._fd)
             if await path_exists(self._target):
-                await _copy_mode(self._target, self._temporary)
-            await aiofiles.os.replace(self._temporary, self._target)
+                await _copy_mode(self._target, self.temporary)
+            await aiofiles.os.replace(self.temporary, self._target)
         except BaseException:
             await self._discard()
             raise
@@ -289,7 +286,21 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
             fd, self._fd = self._fd, -1
             await _close_fd(fd)
         with suppress(OSError):
-            await aiofiles.os.unlink(self._temporary)
+            await aiofiles.os.unlink(self.temporary)
+
+
+class replace_by_writer:  # noqa: N801 - reads as a verb where it is used
+    """As `replace_file`, for a target that somebody else writes: `async with` gives the path to write to."""
+
+    def __init__(self, path: Path) -> None:
+        self._inner = replace_file(path)
+
+    async def __aenter__(self) -> Path:
+        await self._inner.__aenter__()
+        return self._inner.temporary
+
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        await self._inner.__aexit__(kind, *rest)
 
 
 async def write_all(fd: int, data: bytes) -> None:

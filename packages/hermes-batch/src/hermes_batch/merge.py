@@ -24,7 +24,7 @@ _PART_BYTES = 4 << 20
 
 
 async def merge_run(
-    *, shard_dir: Path, target: Path, plan: Plan, run_name: str, total: int, interrupted: bool = False
+    *, shard_dir: Path, target: Path, plan: Plan, run_name: str, total: int
 ) -> BatchStatistics:
     """Write the `ok` rows of `plan.done` to `target` (atomically) and count all of them.
 
@@ -49,7 +49,7 @@ async def merge_run(
                     for (index, _), record in zip(part, records, strict=True)
                 ]
                 await write(b"".join(lines))
-    return statistics.build(interrupted=interrupted)
+    return statistics.build()
 
 
 def _parts(rows: Sequence[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:

@@ -35,15 +35,15 @@ class Finished(Struct, frozen=True, gc=False):
     offset: int
     length: int
     status: RecordStatus = "ok"
-    reached_model: bool = True
+    run_again: bool = False
 
     def worth(self) -> int:
         """The lower, the better a record stands for its row."""
-        return _WORTH[self.status] + (not self.reached_model)
+        return _WORTH[self.status] + self.run_again
 
 
 class RetryPolicy(Struct, frozen=True):
-    """Which recorded rows are run again on resume, beyond those that never reached the model."""
+    """Which recorded rows are run again on resume, beyond those whose host could not be reached."""
 
     failed: bool = False
     discarded: bool = False
@@ -65,7 +65,7 @@ def is_final(record: Finished, retry: RetryPolicy) -> bool:
         case "discarded":
             return not retry.discarded
         case "error":
-            return record.reached_model and not retry.failed
+            return not (record.run_again or retry.failed)
 
 
 def make_plan(rows: Sequence[RowKey], finished: Iterable[Finished]) -> Plan:

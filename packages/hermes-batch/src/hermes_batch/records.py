@@ -45,7 +45,7 @@ class Record(Struct, frozen=True, kw_only=True):
     `tool_stats` and `tool_error_counts` name every tool that the agent had, those never called with zeros (in
     `trajectories.jsonl` every tool of the run). Figures
     that the host did not give are 0 with `usage_known` or `cost_known` false. `duration_s` is in seconds.
-    `metadata` is the row's own, as JSON text. `reached_model` is false when the host could not be reached, so
+    `metadata` is the row's own, as JSON text. `run_again` is true when the host could not be reached, so
     that nothing was paid and the row is run again on resume.
     """
 
@@ -58,7 +58,7 @@ class Record(Struct, frozen=True, kw_only=True):
     conversations: tuple[Turn, ...]
     completed: bool
     partial: bool
-    reached_model: bool
+    run_again: bool
     api_calls: int
     toolsets_used: tuple[str, ...]
     tool_stats: Mapping[str, ToolStats]

@@ -136,7 +136,7 @@ def record_of(
         conversations=tuple(Turn(step["from"], step["value"]) for step in _steps(row, transcript, tools)),
         completed=result is not None and result["completed"],
         partial=result is not None and result["partial"],
-        reached_model=_reached_model(transcript, outcome),
+        run_again=_host_was_unavailable(transcript, outcome),
         api_calls=0 if result is None else result["api_calls"],
         toolsets_used=tuple(toolsets),
         tool_stats=stats,
@@ -156,13 +156,13 @@ def record_of(
     return decode_record(encode_record(record))
 
 
-def _reached_model(transcript: Sequence[Message], outcome: Outcome) -> bool:
-    """Whether this row cost anything, or would fail again in the same way."""
+def _host_was_unavailable(transcript: Sequence[Message], outcome: Outcome) -> bool:
+    """Whether this row cost nothing and may go well another time."""
     if any(isinstance(message, AssistantMessage) for message in transcript):
-        return True
+        return False
     if outcome.result is not None:
-        return outcome.result["error_kind"] not in _HOST_UNAVAILABLE
-    return not (isinstance(outcome.raised, ProviderError) and outcome.raised.kind in _HOST_UNAVAILABLE)
+        return outcome.result["error_kind"] in _HOST_UNAVAILABLE
+    return isinstance(outcome.raised, ProviderError) and outcome.raised.kind in _HOST_UNAVAILABLE
 
 
 def _tool_name(tool: JsonObject) -> str:

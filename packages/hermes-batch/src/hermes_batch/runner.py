@@ -114,7 +114,6 @@ class BatchRunner:
         self._batch_size = batch_size
         self._num_workers = num_workers
         self._max_samples = max_samples
-        self._model = model
         self._retry = RetryPolicy(failed=retry_failed, discarded=retry_discarded)
         self._grace_s = grace_s
         self._failure_limit = failure_limit if failure_limit is not None else max(3, num_workers)
@@ -195,7 +194,7 @@ class BatchRunner:
                     plan = self._plan(dataset, recorded)
                     aborted = await self._execute(dataset, plan, factory)
                     recorded = await self._recorded() if plan.todo else recorded
-                statistics = await self._merge(dataset, recorded, interrupted=self._stop.requested)
+                statistics = await self._merge(dataset, recorded, aborted)
             if aborted is not None:
                 raise aborted
             return statistics
@@ -287,16 +286,20 @@ class BatchRunner:
         return await execution.run(num_workers=self._num_workers, grace_s=self._grace_s)
 
     async def _merge(
-        self, dataset: ScannedDataset, recorded: Sequence[Finished], *, interrupted: bool = False
+        self, dataset: ScannedDataset, recorded: Sequence[Finished], aborted: RunAbortedError | None = None
     ) -> BatchStatistics:
         plan = make_plan(dataset.keys, recorded)
-        statistics = await merge_run(
+        counted = await merge_run(
             shard_dir=self._files.shards,
             target=self._files.trajectories,
             plan=plan,
             run_name=self._run_name,
             total=len(dataset.keys),
-            interrupted=interrupted,
+        )
+        statistics = msgspec.structs.replace(
+            counted,
+            interrupted=self._stop.requested and aborted is None,
+            aborted="" if aborted is None else str(aborted),
         )
         async with replace_file(self._files.statistics) as write:
             await write(msgspec.json.format(msgspec.json.encode(statistics)) + b"\n")
@@ -311,7 +314,6 @@ class BatchRunner:
                 dataset_file=str(self._dataset_file),
                 total=total,
                 finished=finished,
-                model=self._model or "",
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
         )

@@ -83,7 +83,7 @@ async def scan_recorded(shard_dir: Path) -> Recorded:
                         damaged += 1
                         continue
                     key = RowKey(record.prompt_index, record.row_hash)
-                    found.append(Finished(key, name, offset, len(line), record.status, record.reached_model))
+                    found.append(Finished(key, name, offset, len(line), record.status, record.run_again))
     return Recorded(tuple(found), damaged)
 
 

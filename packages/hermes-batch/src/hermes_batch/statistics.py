@@ -15,7 +15,8 @@ class BatchStatistics(Struct, frozen=True, kw_only=True):
     """The figures of a run. `ok + error + discarded + pending` is `total`, the dataset's rows.
 
     Token and cost sums cover the rows whose host gave figures: `usage_known` and `cost_known` rows.
-    Durations are seconds of wall time for a row.
+    Durations are seconds of wall time for a row. `interrupted`: the run was asked to stop; `aborted`: why it
+    gave up by itself, "" when it did not.
     """
 
     run_name: str
@@ -38,6 +39,7 @@ class BatchStatistics(Struct, frozen=True, kw_only=True):
     duration_s_max: float
     errors_by_kind: dict[str, int]
     interrupted: bool = False
+    aborted: str = ""
 
 
 class StatisticsBuilder:
@@ -72,7 +74,7 @@ class StatisticsBuilder:
         )
         self._cost += record.cost_usd
 
-    def build(self, *, interrupted: bool = False) -> BatchStatistics:
+    def build(self) -> BatchStatistics:
         """The statistics of what was added; rows without a record are pending."""
         durations = sorted(self._durations)
         return BatchStatistics(
@@ -98,7 +100,6 @@ class StatisticsBuilder:
             duration_s_p90=_quantile(durations, 0.9),
             duration_s_max=durations[-1] if durations else 0.0,
             errors_by_kind=dict(sorted(self._reasons.items())),
-            interrupted=interrupted,
         )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import suppress
 
 from hermes_batch.supervision import finish
 
-__all__ = ["WorkerError", "worker_output"]
+__all__ = ["WorkerError", "feed_worker", "worker_output"]
 
 _CHUNK = 1 << 18
 _LONGEST_COMPLAINT = 2_000
@@ -24,10 +24,7 @@ async def worker_output(command: Sequence[str]) -> AsyncGenerator[bytes, None]:
 
     Raises `WorkerError` when it fails.
     """
-    # A session of its own: Ctrl-C is for the run, which ends its children in order.
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
-    )
+    process = await start(command, stdin=DEVNULL, stdout=PIPE)
     assert process.stdout is not None
     try:
         while chunk := await process.stdout.read(_CHUNK):
@@ -35,6 +32,32 @@ async def worker_output(command: Sequence[str]) -> AsyncGenerator[bytes, None]:
         await ended(process)
     finally:
         await finish(kill(process), what=f"ending {command[0]}")
+
+
+async def feed_worker(command: Sequence[str], parts: AsyncIterable[bytes]) -> None:
+    """Hand `parts` to the standard input of `command` and wait for its end; an exception kills it.
+
+    Raises `WorkerError` when it fails.
+    """
+    process = await start(command, stdin=PIPE, stdout=DEVNULL)
+    assert process.stdin is not None
+    try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has failed: its end says why
+            async for part in parts:
+                process.stdin.write(part)
+                await process.stdin.drain()
+            process.stdin.close()
+            await process.stdin.wait_closed()
+        await ended(process)
+    finally:
+        await finish(kill(process), what=f"ending {command[0]}")
+
+
+async def start(command: Sequence[str], *, stdin: int, stdout: int) -> Process:
+    """Start the child in a session of its own: Ctrl-C is for the run, which ends its children in order."""
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=stdin, stdout=stdout, stderr=PIPE, start_new_session=True
+    )
 
 
 async def ended(process: Process) -> None:

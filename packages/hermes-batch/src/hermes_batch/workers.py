@@ -61,7 +61,7 @@ class FailureStreak:
 
     def note(self, record: Record) -> str | None:
         """Count a record; what is wrong when the streak is too long."""
-        if record.reached_model:
+        if not record.run_again:
             if record.status != "error" or record.api_calls:
                 self._length = 0
             return None
@@ -142,5 +142,5 @@ def file_trouble(error: OSError) -> RunAbortedError:
     where = f": {error.filename}" if error.filename else ""
     return RunAbortedError(
         f"the run's files could not be read or written ({error.strerror or error}{where}); finished rows are"
-        " kept, continue with --resume"
+        " kept, continue with resume=True"
     )

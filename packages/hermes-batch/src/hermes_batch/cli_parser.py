@@ -1,0 +1,206 @@
+"""What the command line of `hermes-batch` understands. Pure, but for what argparse prints on --help."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Final, Never
+
+import msgspec
+
+from hermes_batch.export_formats import EXPORT_FORMATS
+from hermes_messages import ConfigurationError
+from hermes_messages.argument_text import JsonValue
+
+__all__ = ["in_flags", "parse", "read_settings"]
+
+_FLAG = re.compile(r"--[a-z][a-z-]*")
+_OTHER_NAMES: Final = {
+    "row_timeout_s": "--row-timeout",
+    "resume=True": "--resume",
+    "prefill_messages": "--prefill-messages-file",
+    "reasoning_config": "--reasoning-effort",
+    "require_reasoning": "--keep-without-reasoning",
+    "provider_settings": "--provider-setting",
+}
+_SAME_NAMES: Final = (
+    "base_url", "batch_size", "dataset_file", "ephemeral_system_prompt", "max_iterations", "max_samples",
+    "max_tokens", "num_workers", "output_dir", "provider_sort", "providers_allowed", "providers_ignored",
+    "providers_order", "retry_discarded", "retry_failed", "run_name",
+)  # fmt: skip
+_NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
+_NAME = re.compile(rf"(?<![\w/.])({'|'.join(_NAMES)})(?![\w=/.])")
+
+
+def in_flags(message: str) -> str:
+    """An error message of the Python interface in the words of the command line."""
+    return _NAME.sub(lambda found: _NAMES[found[0]], message)
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Says what holds when an option is not given, where that is a value."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        if action.default in (None, False, (), [], argparse.SUPPRESS):
+            return text
+        return f"{text} (default: %(default)s)".strip()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of leaving the program."""
+
+    def error(self, message: str) -> Never:
+        """Raise `ConfigurationError`. Values that stand nowhere are not repeated: one may be a key."""
+        told = message.partition("unrecognized arguments: ")[0] or "there are values that belong to no option"
+        raise ConfigurationError(f"{told}; see {self.prog} --help")
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The command line, read. Raises `ConfigurationError`; an unknown option is named before a missing one,
+    since the one may be the other mistyped."""
+    parser = make_parser()
+    known = sorted(_flags(parser))
+    told: list[str] = []
+    for argument in argv:
+        found = _FLAG.match(argument)
+        if found is not None and found[0] not in known:
+            near = difflib.get_close_matches(found[0], known, n=1)
+            told.append(f"there is no option {found[0]}" + (f"; is {near[0]} meant?" if near else ""))
+    if told:
+        raise ConfigurationError(f"{'; '.join(told)}; see {parser.prog} --help")
+    return parser.parse_args(argv)
+
+
+def _flags(parser: argparse.ArgumentParser) -> set[str]:
+    """Every option of `parser` and its commands; argparse tells them in no public way."""
+    flags = set(parser._option_string_actions)  # noqa: SLF001
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command in action.choices.values():
+                flags |= _flags(command)
+    return flags
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    # An abbreviation could turn a mistyped --api-key into another flag that shows its value.
+    parser = _Parser(
+        prog="hermes-batch",
+        allow_abbrev=False,
+        description="Run a file of prompts through agents and keep training trajectories.",
+    )
+    parser.add_argument("--version", action="version", version=f"hermes-batch {version('hermes-batch')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, allow_abbrev=False, formatter_class=_HelpFormatter)
+
+    run = add("run", "run a dataset")
+    resume = add("resume", "go on with a run")
+    for command in (run, resume):
+        add_run_arguments(command)
+    run.add_argument("--resume", action="store_true", help="go on with the run if it has results")
+    merge = add("merge", "write trajectories.jsonl and statistics.json anew")
+    add_dataset_arguments(merge)
+    stats = add("stats", "show the statistics of a run")
+    add_place_arguments(stats)
+    export = add("export", "write the good rows for a trainer")
+    add_place_arguments(export)
+    export.add_argument("--format", choices=EXPORT_FORMATS, default="sharegpt", help="of the rows")
+    export.add_argument(
+        "--output", required=True, metavar="FILE", help="JSONL, or Parquet when it ends in .parquet"
+    )
+    export.add_argument(
+        "--rows-per",
+        choices=("conversation", "turn"),
+        default="conversation",
+        help="one row for each of these",
+    )
+    add("distributions", "list the toolset distributions")
+    return parser
+
+
+def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which run is meant."""
+    parser.add_argument(
+        "--dataset-file",
+        required=True,
+        metavar="FILE",
+        help='JSONL, {"prompt": ...} a line, also in gzip or zstd; or Parquet; - is standard input',
+    )
+    add_place_arguments(parser)
+    parser.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say where a run lies."""
+    parser.add_argument("--run-name", required=True, metavar="NAME", help="its directory in --output-dir")
+    parser.add_argument("--output-dir", default="data", metavar="DIR", help="the directory of all runs")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a run."""
+    add_dataset_arguments(parser)
+    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
+    tools = parser.add_mutually_exclusive_group()
+    tools.add_argument("--distribution", default="default", metavar="NAME", help="of toolsets")
+    tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
+    model = parser.add_argument_group(
+        "the model (with none of these: a key in the environment, else the local model)"
+    )
+    model.add_argument("--provider", metavar="NAME")
+    model.add_argument("--base-url", metavar="URL", help="of an OpenAI-compatible host")
+    model.add_argument("--model", metavar="NAME")
+    key = model.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
+    key.add_argument("--api-key", metavar="KEY", help="the key itself; other users of the machine can see it")
+    model.add_argument("--model-path", metavar="GGUF", help="weights for the local model server")
+    model.add_argument(
+        "--provider-setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the provider's own (local: threads=2, port=8080); may be repeated",
+    )
+    model.add_argument("--max-tokens", type=int, metavar="N", help="of one response")
+    model.add_argument("--temperature", type=float, metavar="T")
+    model.add_argument("--reasoning-effort", choices=("none", "minimal", "low", "medium", "high"))
+    model.add_argument("--ephemeral-system-prompt", metavar="TEXT", help="sent, never saved")
+    model.add_argument("--prefill-messages-file", metavar="FILE", help="JSON list of messages, sent first")
+    model.add_argument("--providers-allowed", type=_names, default=(), metavar="A,B", help="OpenRouter")
+    model.add_argument("--providers-ignored", type=_names, default=(), metavar="A,B", help="OpenRouter")
+    model.add_argument("--providers-order", type=_names, default=(), metavar="A,B", help="OpenRouter")
+    model.add_argument("--provider-sort", metavar="KEY", help="OpenRouter: price, throughput or latency")
+    rows = parser.add_argument_group("rows")
+    rows.add_argument("--max-iterations", type=int, default=10, metavar="N", help="model calls for a row")
+    rows.add_argument("--num-workers", type=int, default=4, metavar="N", help="rows at once")
+    rows.add_argument("--row-timeout", type=float, metavar="SECONDS")
+    rows.add_argument("--seed", type=int, default=0, metavar="N", help="of the toolset distribution")
+    rows.add_argument(
+        "--keep-without-reasoning", action="store_true", help="keep rows in which the model gave no reasoning"
+    )
+    rows.add_argument("--retry-failed", action="store_true", help="on resume, run failed rows again")
+    rows.add_argument("--retry-discarded", action="store_true", help="on resume, run discarded rows again")
+    rows.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def read_settings(pairs: Sequence[str]) -> dict[str, JsonValue]:
+    """`NAME=VALUE` pairs; a value that is JSON is read as such, any other is text."""
+    settings: dict[str, JsonValue] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigurationError(f"--provider-setting {pair!r}: it is written NAME=VALUE")
+        try:
+            settings[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            settings[name] = value
+    return settings

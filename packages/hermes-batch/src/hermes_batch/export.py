@@ -1,0 +1,81 @@
+"""From `trajectories.jsonl` to a file that a trainer reads."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import msgspec
+
+from hermes_batch.export_formats import ExportFormat, RowsPer, export_rows
+from hermes_batch.files import file_line_batches, path_exists, replace_by_writer, replace_file
+from hermes_batch.records import decode_record
+from hermes_batch.run_files import RunFiles
+from hermes_batch.worker_process import WorkerError, feed_worker
+from hermes_messages import ConfigurationError, MissingDependencyError
+
+__all__ = ["export_run"]
+
+
+async def export_run(
+    files: RunFiles, target: Path, form: ExportFormat = "sharegpt", *, rows_per: RowsPer = "conversation"
+) -> int:
+    """Write the good rows of a run to `target`, whole or not at all; how many rows were written.
+
+    A target whose name ends in `.parquet` becomes Parquet (extra `parquet`), any other JSONL. Memory does not
+    grow with the number of rows. Raises `ConfigurationError` when the run has no `trajectories.jsonl` or it
+    holds a line that is no record, `MissingDependencyError`, and `OSError`.
+    """
+    if not await path_exists(files.trajectories):
+        raise ConfigurationError(f"no {files.trajectories}; hermes-batch merge writes it")
+    if not await path_exists(target.parent):
+        raise ConfigurationError(f"there is no directory {target.parent}")
+    rows = _Rows(files.trajectories, form, rows_per)
+    if target.suffix == ".parquet":
+        await _write_parquet(rows, target)
+    else:
+        async with replace_file(target) as write, aclosing(rows.parts()) as parts:
+            async for part in parts:
+                await write(part)
+    return rows.count
+
+
+class _Rows:
+    """The rows as JSON lines, many at a time, and how many there were."""
+
+    def __init__(self, trajectories: Path, form: ExportFormat, rows_per: RowsPer) -> None:
+        self._trajectories = trajectories
+        self._form: ExportFormat = form
+        self._rows_per: RowsPer = rows_per
+        self.count = 0
+
+    async def parts(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(file_line_batches(self._trajectories)) as batches:
+            async for batch in batches:
+                yield b"".join(self._lines(offset, line) for offset, line in batch)
+
+    def _lines(self, offset: int, line: bytes) -> bytes:
+        try:
+            record = decode_record(line)
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(
+                f"{self._trajectories} is damaged at byte {offset} ({error}); hermes-batch merge mends it"
+            ) from error
+        rows = list(export_rows(record, self._form, self._rows_per))
+        self.count += len(rows)
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+async def _write_parquet(rows: _Rows, target: Path) -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingDependencyError("Parquet needs pyarrow, which", "pip install 'hermes-batch[parquet]'")
+    async with replace_by_writer(target) as temporary:
+        command = [sys.executable, "-m", "hermes_batch.parquet_worker", "write", str(temporary)]
+        try:
+            async with aclosing(rows.parts()) as parts:
+                await feed_worker(command, parts)
+        except WorkerError as error:
+            raise ConfigurationError(f"{target} could not be written: {error}") from error
