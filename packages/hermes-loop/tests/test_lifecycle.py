@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from hermes_loop import AIAgent, UnexpectedOptionError, wiring
+from hermes_loop import AIAgent, UnexpectedOptionError, route_making, wiring
 from hermes_loop.no_tools import NoTools
 from hermes_loop.shielding import Bounds
 from hermes_messages import (
@@ -77,7 +77,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedProvider]:
         made.append(ScriptedProvider([text("a"), text("b")]))
         return made[-1]
 
-    monkeypatch.setattr(wiring, "make_provider", make)
+    monkeypatch.setattr(route_making, "make_provider", make)
     return made
 
 
@@ -472,7 +472,6 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("fallback_model", {"model": "x"}),
             ("mcp_servers", {"a": {}}),
             ("hooks", [object()]),
             ("output_type", dict),

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_loop.recovery_policy import RULES, Options, RecoveryPolicy, backoff_s, decide_recovery
-from hermes_loop.verdicts import Compress, Fallback, Retry, Terminate
+from hermes_loop.recovery_policy import (
+    RULES,
+    Options,
+    RecoveryPolicy,
+    backoff_s,
+    decide_recovery,
+    rest_s,
+)
+from hermes_loop.request_changes import RequestChange
+from hermes_loop.verdicts import Compress, Fallback, Resend, Retry, Terminate
 from hermes_messages import ErrorKind, ProviderError
 from hermes_messages.protocols import TurnExitReason
 
@@ -46,9 +54,56 @@ def test_a_fixed_refusal_is_not_paid_for_twice() -> None:
 
 
 def test_a_format_error_never_reaches_compression() -> None:
+    without_routes = Options(can_compress=True)
+    assert isinstance(decide_recovery(failed(ErrorKind.FORMAT), 1, without_routes, POLICY, 0.5), Terminate)
     everything = Options(fallback_left=True, can_compress=True)
-    verdict = decide_recovery(failed(ErrorKind.FORMAT), 1, everything, POLICY, 0.5)
-    assert isinstance(verdict, Terminate)
+    assert isinstance(decide_recovery(failed(ErrorKind.FORMAT), 1, everything, POLICY, 0.5), Fallback)
+
+
+def test_a_change_that_may_help_is_made_before_anything_else() -> None:
+    change = RequestChange(repaired=True)
+    everything = Options(fallback_left=True, can_compress=True, change=change)
+    for kind in ErrorKind:
+        verdict = decide_recovery(failed(kind), 1, everything, POLICY, 0.5)
+        assert verdict == Resend(change, str(kind))
+
+
+def test_with_another_route_a_long_wait_is_not_waited() -> None:
+    limited = failed(ErrorKind.RATE_LIMIT, 40.0)
+    assert isinstance(decide_recovery(limited, 1, NOTHING_LEFT, POLICY, 0.5), Retry)
+    assert isinstance(decide_recovery(limited, 1, Options(fallback_left=True), POLICY, 0.5), Fallback)
+
+
+def test_an_answer_that_the_limit_left_no_room_for_is_cut_off_and_not_an_error() -> None:
+    empty = ProviderError("only reasoning", kind=ErrorKind.OUTPUT_CAP, status=200)
+    refused = ProviderError("too large", kind=ErrorKind.OUTPUT_CAP, status=400)
+    for error, reason in ((empty, "output_truncated"), (refused, "provider_error")):
+        verdict = decide_recovery(error, 1, NOTHING_LEFT, POLICY, 0.5)
+        assert isinstance(verdict, Terminate)
+        assert verdict.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "alone", "with_all_others"),
+    [
+        (ErrorKind.RATE_LIMIT, 30.0, 30.0),
+        (ErrorKind.AUTH, 30.0, 30.0),
+        (ErrorKind.TRANSPORT, 30.0, 30.0),
+        (ErrorKind.FORMAT, None, 30.0),
+        (ErrorKind.CONTENT_POLICY, None, None),
+        (ErrorKind.CONTEXT_OVERFLOW, None, None),
+    ],
+)
+def test_a_route_rests_for_failures_of_its_own(
+    kind: ErrorKind, alone: float | None, with_all_others: float | None
+) -> None:
+    assert rest_s(failed(kind), POLICY, exhausted=False) == alone
+    assert rest_s(failed(kind), POLICY, exhausted=True) == with_all_others
+
+
+@pytest.mark.parametrize(("asked", "rest"), [(5.0, 5.0), (120.0, 120.0), (86_400.0, 3600.0), (0.0, 30.0)])
+def test_a_route_rests_as_long_as_its_host_asks(asked: float, rest: float) -> None:
+    assert rest_s(failed(ErrorKind.RATE_LIMIT, asked), POLICY, exhausted=False) == rest
 
 
 def test_an_overflow_compresses_first_then_falls_back_then_ends() -> None:
@@ -84,7 +139,7 @@ def test_with_a_fallback_left_a_passing_failure_never_ends_the_turn(kind: ErrorK
         verdict = decide_recovery(failed(kind), attempt, options, POLICY, jitter)
         if not isinstance(verdict, Retry):
             break
-    assert isinstance(verdict, Fallback) is RULES[kind].fallback
+    assert isinstance(verdict, Fallback)
 
 
 @given(

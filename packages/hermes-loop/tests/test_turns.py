@@ -571,6 +571,7 @@ def test_the_log_of_a_turn_tells_its_path(caplog: pytest.LogCaptureFixture) -> N
         (0, "cancel_background"),
         (0, "lease.admit"),
         (0, "lease.start"),
+        (0, "choose_route"),
         (0, "build_turn_context"),
         (0, "begin_iteration"),
         (0, "prepare_iteration"),

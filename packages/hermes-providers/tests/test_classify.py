@@ -69,6 +69,16 @@ def test_status_decides_where_the_body_says_nothing(status: int, kind: ErrorKind
     assert judge(status, {"error": {"message": "Something."}}).kind is kind
 
 
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ERROR_PATTERNS if row.kind is ErrorKind.OUTPUT_CAP],
+    ids=lambda row: row.vendor,
+)
+def test_the_output_that_a_host_allows_is_read_from_its_text(row: ErrorPattern) -> None:
+    allowed = {"OpenAI": 16_384, "Anthropic": 64_000, "Groq": 32_768, "DeepSeek": 8192}
+    assert judge(row.status, {"error": {"message": row.verbatim}}).output_limit == allowed[row.vendor]
+
+
 def test_a_429_is_not_always_a_rate_limit() -> None:
     assert judge(429, {"error": {"message": "The engine is overloaded"}}).kind is ErrorKind.OVERLOADED
     assert judge(429, "Extra usage is required for long context requests").kind is ErrorKind.CONTEXT_OVERFLOW

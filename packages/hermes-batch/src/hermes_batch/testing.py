@@ -55,6 +55,7 @@ def _result(
         cache_write_tokens=None,
         reasoning_tokens=None,
         cost_usd=None,
+        usage_by_route=[],
         error_kind=error_kind,
         tools=[_ECHO_TOOL],
         saved=True,

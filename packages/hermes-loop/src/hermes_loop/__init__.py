@@ -3,6 +3,7 @@
 from hermes_loop.agent import AIAgent
 from hermes_loop.events import (
     AttemptDiscarded,
+    RouteChanged,
     StatusChanged,
     StepEnded,
     StepStarted,
@@ -19,6 +20,7 @@ from hermes_loop.options import UnexpectedOptionError
 __all__ = [
     "AIAgent",
     "AttemptDiscarded",
+    "RouteChanged",
     "StatusChanged",
     "StepEnded",
     "StepStarted",

@@ -25,6 +25,7 @@ from hermes_loop.options import (
     read_trajectory_dir,
 )
 from hermes_loop.request import check_turn_arguments, read_request
+from hermes_loop.route_specs import RouteGiven, read_fallbacks
 from hermes_loop.steering import Steering
 from hermes_loop.turn_runner import TurnRunner
 from hermes_loop.wiring import Wiring
@@ -67,6 +68,8 @@ class AIAgent:
         *,
         provider: str | Provider | None = None,
         model: str | None = None,
+        fallback_model: RouteGiven | Sequence[RouteGiven] | None = None,
+        fallback_models: RouteGiven | Sequence[RouteGiven] | None = None,
         tools: ToolExecutor | Sequence[Tool] | None = None,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -112,6 +115,7 @@ class AIAgent:
         self._options = AgentOptions(
             provider=provider,
             model=model,
+            fallbacks=read_fallbacks(fallback_model, fallback_models),
             tools=tuple(tools) if isinstance(tools, Sequence) else tools,
             base_url=base_url,
             api_key=api_key,

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from hermes_messages import ConfigurationError, TextPart, UserMessage
+from hermes_messages.protocols import Provider
 
-__all__ = ["check_agent_arguments", "check_callback", "check_text", "check_user_message"]
+__all__ = [
+    "check_agent_arguments",
+    "check_callback",
+    "check_json_object",
+    "check_members",
+    "check_provider",
+    "check_text",
+    "check_user_message",
+]
 
 
 def check_text(name: str, value: object, *, filled: bool = False) -> None:
@@ -26,6 +36,25 @@ def check_callback(name: str, value: object) -> None:
     """None or something that can be called."""
     if value is not None and not callable(value):
         raise ConfigurationError(f"{name} must be a function, not {type(value).__name__}")
+
+
+def check_members(what: str, value: object, members: tuple[str, ...]) -> None:
+    """An object that offers `members`. `what` is how the error names it (`tools=`)."""
+    missing = [name for name in members if not hasattr(value, name)]
+    if missing:
+        raise ConfigurationError(
+            f"{what} got {type(value).__name__}, which has no {', '.join(missing)}; "
+            "see hermes_messages.protocols for what it must offer"
+        )
+
+
+def check_provider(what: str, value: object) -> Provider:
+    """`value`, if it offers what a `Provider` must."""
+    check_members(what, value, ("open", "stream", "close", "origin", "model_info"))
+    provider = cast("Provider", value)
+    if inspect.iscoroutinefunction(provider.stream) or inspect.isgeneratorfunction(provider.stream):
+        raise ConfigurationError(f"{what} has a stream() that is no async generator function")
+    return provider
 
 
 def check_user_message(message: object) -> None:
@@ -63,7 +92,8 @@ def _check_mapping(name: str, value: object) -> None:
         raise ConfigurationError(f"{name} must be a dict, not {type(value).__name__}")
 
 
-def _check_json(name: str, value: object) -> None:
+def check_json_object(name: str, value: object) -> None:
+    """None or a dict that JSON can hold."""
     _check_mapping(name, value)
     try:
         msgspec.json.encode(value)
@@ -119,7 +149,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
     "provider_settings": _check_mapping,
     "tool_settings": _check_mapping,
     "source": _check_filled,
-    "session_metadata": _check_json,
+    "session_metadata": check_json_object,
     "parent_session_id": _check_filled,
     "lease_ttl_s": _check_seconds,
 }

@@ -17,6 +17,10 @@ class Clock(Protocol):
         """Seconds since the epoch."""
         ...
 
+    def monotonic(self) -> float:
+        """Seconds of a clock that is never set."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancellation ends it."""
         ...
@@ -28,6 +32,10 @@ class SystemClock:
     def time(self) -> float:
         """Seconds since the epoch."""
         return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that is never set."""
+        return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         """Wait; a cancellation ends it."""

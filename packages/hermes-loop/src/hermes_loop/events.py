@@ -25,6 +25,7 @@ from hermes_messages.protocols import (
 __all__ = [
     "AttemptDiscarded",
     "Callbacks",
+    "RouteChanged",
     "StatusChanged",
     "StepEnded",
     "StepStarted",
@@ -69,6 +70,14 @@ class AttemptDiscarded(Struct, frozen=True, tag=True):
     reason: str
 
 
+class RouteChanged(Struct, frozen=True, tag=True):
+    """The turn goes on with another route; `reason` is the kind of failure that the last one ended with."""
+
+    provider: str
+    model: str
+    reason: str
+
+
 class StatusChanged(Struct, frozen=True, tag=True):
     """What the turn is doing, for a person: `kind` is a short word, `text` a sentence."""
 
@@ -109,6 +118,7 @@ TurnEvent = (
     | ReasoningDelta
     | ToolCallStarted
     | AttemptDiscarded
+    | RouteChanged
     | StatusChanged
     | ToolStarted
     | ToolProgressed

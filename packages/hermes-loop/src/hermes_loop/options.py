@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import Final, get_args
 import msgspec
 from msgspec import Raw
 
+from hermes_loop.checks import check_members, check_provider
 from hermes_loop.events import Callbacks
+from hermes_loop.route_specs import RouteSpec
 from hermes_messages import (
     ConfigurationError,
     InvariantError,
@@ -48,6 +49,7 @@ class AgentOptions:
 
     provider: str | Provider | None
     model: str | None
+    fallbacks: tuple[RouteSpec, ...]
     tools: ToolExecutor | tuple[Tool, ...] | None
     base_url: str | None
     api_key: str | None
@@ -78,18 +80,14 @@ class AgentOptions:
         """Raises `ConfigurationError` for settings that contradict each other, and for objects that are not
         what they are given for."""
         if self.provider is not None and not isinstance(self.provider, str):
-            _check_object("provider", self.provider, PROVIDER_METHODS)
-            if inspect.iscoroutinefunction(self.provider.stream) or inspect.isgeneratorfunction(
-                self.provider.stream
-            ):
-                raise ConfigurationError("provider.stream must be an async generator function")
+            check_provider("provider=", self.provider)
             self._no_effect("provider", "base_url", self.base_url)
             self._no_effect("provider", "api_key", self.api_key)
             self._no_effect("provider", "provider_settings", self.provider_settings)
         if self.session_db is not None and not isinstance(self.session_db, str):
-            _check_object("session_db", self.session_db, STORE_METHODS)
+            check_members("session_db=", self.session_db, STORE_METHODS)
         if self.tools is not None and not isinstance(self.tools, tuple):
-            _check_object("tools", self.tools, EXECUTOR_METHODS)
+            check_members("tools=", self.tools, EXECUTOR_METHODS)
             self._no_effect("tools", "enabled_toolsets", self.enabled_toolsets)
             self._no_effect("tools", "disabled_toolsets", self.disabled_toolsets)
             self._no_effect("tools", "tool_settings", self.tool_settings)
@@ -102,7 +100,6 @@ class AgentOptions:
             )
 
 
-PROVIDER_METHODS: Final = ("open", "stream", "close", "origin", "model_info")
 EXECUTOR_METHODS: Final = ("open", "refresh", "execute", "release", "close")
 STORE_METHODS: Final = (
     "ensure_session",
@@ -116,20 +113,9 @@ STORE_METHODS: Final = (
 )
 
 
-def _check_object(parameter: str, value: object, methods: tuple[str, ...]) -> None:
-    missing = [name for name in methods if not hasattr(value, name)]
-    if missing:
-        raise ConfigurationError(
-            f"{parameter}= got {type(value).__name__}, which has no {', '.join(missing)}; "
-            "see hermes_messages.protocols for what it must offer"
-        )
-
-
 # Names that users of agents know, which this version does not act on, each with the values that ask for
 # nothing. Any other value is refused: a setting is never silently ignored.
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
-    "fallback_model": (None, (), []),
-    "fallback_models": (None, (), []),
     "mcp_servers": (None, (), [], {}),
     "hooks": (None, (), []),
     "plugins": (None, (), []),

@@ -1,29 +1,36 @@
 """What to do about a failed model call: a table, and one pure function that reads it.
 
-Error kind x attempt x what is left -> Retry | Fallback | Compress | Terminate. The clock and the random
-number come from the caller. Every path is bounded: no kind may be retried more often than its row says, and
-no request more often than `RecoveryPolicy.max_attempts`.
+Error kind x attempt x what is left -> Retry | Resend | Fallback | Compress | Terminate. The clock and the
+random number come from the caller. Every path is bounded: no kind may be retried more often than its row
+says, no request more often than `RecoveryPolicy.max_attempts`, no change is made twice, and no route tried
+twice for one request. While a route is left that was not tried, no failure ends the turn.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
-from hermes_loop.verdicts import Compress, ErrorVerdict, Fallback, Retry, Terminate
+from hermes_loop.request_changes import RequestChange
+from hermes_loop.verdicts import Compress, ErrorVerdict, Fallback, Resend, Retry, Terminate
 from hermes_messages import ErrorKind, ProviderError
 from hermes_messages.protocols import TurnExitReason
 
-__all__ = ["RULES", "Options", "RecoveryPolicy", "Rule", "backoff_s", "decide_recovery"]
+__all__ = ["RULES", "Options", "RecoveryPolicy", "Rule", "backoff_s", "decide_recovery", "rest_s"]
+
+
+Rests = Literal["always", "exhausted", "never"]
+"""When a route that failed so rests: each time, only once every route has failed, or never, because it was
+the request that failed and not the route."""
 
 
 class Rule(Struct, frozen=True):
-    """One row: how often to send again, what to try next, and what the turn ends with."""
+    """One row: how often to send again, what else to try, when the route rests, what the turn ends with."""
 
     retries: int
-    fallback: bool = True
     compress: bool = False
+    rests: Rests = "always"
     ends_with: TurnExitReason = "provider_error"
 
 
@@ -38,30 +45,39 @@ RULES: Final[dict[ErrorKind, Rule]] = {
     ErrorKind.AUTH: Rule(retries=0),
     ErrorKind.NOT_FOUND: Rule(retries=0),
     # A fixed refusal is refused again by the same route: asking twice only costs.
-    ErrorKind.CONTENT_POLICY: Rule(retries=0, ends_with="refused"),
-    ErrorKind.CONTEXT_OVERFLOW: Rule(retries=0, compress=True, ends_with="context_overflow"),
-    ErrorKind.OUTPUT_CAP: Rule(retries=0, fallback=False),
-    ErrorKind.UNSUPPORTED_PARAMETER: Rule(retries=0, fallback=False),
-    # A request that is malformed stays malformed; it must not reach compression either.
-    ErrorKind.FORMAT: Rule(retries=0, fallback=False),
+    ErrorKind.CONTENT_POLICY: Rule(retries=0, rests="never", ends_with="refused"),
+    ErrorKind.CONTEXT_OVERFLOW: Rule(retries=0, compress=True, rests="never", ends_with="context_overflow"),
+    # What is malformed stays malformed: changed once, it is sent once more, and it never reaches compression.
+    ErrorKind.OUTPUT_CAP: Rule(retries=0, rests="exhausted"),
+    ErrorKind.UNSUPPORTED_PARAMETER: Rule(retries=0, rests="exhausted"),
+    ErrorKind.FORMAT: Rule(retries=0, rests="exhausted"),
 }
 
 
 class RecoveryPolicy(Struct, frozen=True, kw_only=True):
-    """The bounds. Times are in seconds."""
+    """The bounds. Times are in seconds.
+
+    A host that asks for a longer wait than `max_retry_after_s` is not waited for; with another route left it
+    is not for more than `patience_s`. A route that rests does so for `rest_s`, or for as long as its host
+    asks, at most `max_rest_s`.
+    """
 
     base_s: float = 0.5
     factor: float = 2.0
     max_backoff_s: float = 20.0
     max_retry_after_s: float = 60.0
+    patience_s: float = 10.0
     max_attempts: int = 6
+    rest_s: float = 30.0
+    max_rest_s: float = 3600.0
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What is left to try."""
+    """What is left to try; `change` is one to the request that may please the host."""
 
     fallback_left: bool = False
     can_compress: bool = False
+    change: RequestChange | None = None
 
 
 def backoff_s(policy: RecoveryPolicy, attempt: int, jitter: float) -> float:
@@ -77,16 +93,32 @@ def decide_recovery(
 ) -> ErrorVerdict:
     """What to do after attempt number `attempt` (from 1) of a request failed with `error`."""
     rule = RULES[error.kind]
+    if options.change is not None:
+        return Resend(options.change, str(error.kind))
     asked = error.retry_after_s
-    wait_is_bearable = asked is None or asked <= policy.max_retry_after_s
+    longest = policy.patience_s if options.fallback_left else policy.max_retry_after_s
+    wait_is_bearable = asked is None or asked <= longest
     if attempt <= rule.retries and attempt < policy.max_attempts and wait_is_bearable:
         wait = backoff_s(policy, attempt, jitter) if asked is None else max(0.0, asked)
         return Retry(wait, str(error.kind))
     if rule.compress and options.can_compress:
         return Compress(str(error.kind))
-    if rule.fallback and options.fallback_left:
+    if options.fallback_left:
         return Fallback(str(error.kind))
-    return Terminate(rule.ends_with, _explain(error, attempt, bearable=wait_is_bearable))
+    ends_with = rule.ends_with
+    if error.kind is ErrorKind.OUTPUT_CAP and error.status is not None and error.status < 400:
+        ends_with = "output_truncated"  # it was answered, and the limit left no room for text
+    return Terminate(ends_with, _explain(error, attempt, bearable=wait_is_bearable))
+
+
+def rest_s(error: ProviderError, policy: RecoveryPolicy, *, exhausted: bool) -> float | None:
+    """How long a route that failed with `error` rests; None when it does not. `exhausted`: every route has
+    failed."""
+    rests = RULES[error.kind].rests
+    if rests == "never" or (rests == "exhausted" and not exhausted):
+        return None
+    asked = error.retry_after_s
+    return policy.rest_s if not asked else min(max(asked, 0.0), policy.max_rest_s)
 
 
 def _explain(error: ProviderError, attempt: int, *, bearable: bool) -> str:

@@ -8,12 +8,12 @@ from typing import Final
 from msgspec import Struct
 
 from hermes_loop.closing import explain
-from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.turn_state import RouteUsage, TurnDeps, TurnState
 from hermes_loop.verdicts import Ending, Finish
 from hermes_messages import Usage
 from hermes_messages.openai_row import tool_definition
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import ConversationResult, TurnExitReason
+from hermes_messages.protocols import ConversationResult, RouteUse, TurnExitReason
 from hermes_messages.trajectory import to_trajectory
 
 __all__ = ["FLAGS", "Flags", "build_result", "failed_trajectory", "trajectory_row"]
@@ -102,10 +102,26 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         cache_write_tokens=usage.cache_write_tokens,
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=usage.cost_usd,
+        usage_by_route=[_route_use(used) for used in turn.route_usage.values()],
         error_kind=turn.error_kind,
         tools=[tool_definition(tool) for tool in turn.snapshot.tools],
         saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
         cleanup_errors=[*turn.cleanup_errors, *turn.events.failures.values()],
+    )
+
+
+def _route_use(used: RouteUsage) -> RouteUse:
+    usage = used.usage or Usage()
+    return RouteUse(
+        provider=used.route.provider.name,
+        model=used.route.model,
+        api_calls=used.api_calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=usage.cost_usd,
     )
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from hermes_loop.route_rests import RouteRests
 from hermes_messages import ModelInfo
 from hermes_messages.protocols import Provider
 
 __all__ = ["Route", "Routes"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """One model on one host. What it costs, its provider says with each answer."""
+    """One model on one host, at its `place` in the list. Its provider says with each answer what it cost."""
 
     provider: Provider
     model: str
+    place: int = 0
 
     @property
     def label(self) -> str:
@@ -29,7 +32,57 @@ class Route:
 
 
 class Routes:
-    """The routes of one agent in the order in which they are tried."""
+    """The routes of one agent in the order in which they are tried; the first is the primary one.
 
-    def __init__(self, primary: Route) -> None:
-        self.primary = primary
+    A route is opened when it is first needed. One that failed for a reason of its own rests for a while, for
+    all turns of the agent; the turn that begins when the rest is over goes to it again.
+    """
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = tuple(routes)
+        self._rests = RouteRests(len(self._routes))
+        self._opened: set[int] = set()
+
+    @property
+    def primary(self) -> Route:
+        """The one that the agent was made with."""
+        return self._routes[0]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is anything to fall back to."""
+        return len(self._routes) > 1
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(self._routes)
+
+    async def open(self, route: Route) -> None:
+        """Make `route` ready, once. Raises as `Provider.open`."""
+        if route.place not in self._opened:
+            await route.provider.open()
+            self._opened.add(route.place)
+
+    def forget_opened(self) -> None:
+        """The event loop in which routes were opened is gone."""
+        self._opened.clear()
+
+    def first(self, now: float) -> Route | None:
+        """Where a turn begins: the first route that does not rest; None when all do."""
+        if not self.several:
+            return self.primary
+        return next((route for route in self._routes if self._rests.ready(route.place, now)), None)
+
+    def next(self, tried: Collection[int], now: float) -> Route | None:
+        """Where to go on after the routes at the places `tried` failed: the first that does not rest, else
+        the one that rests for the shortest time; None when all were tried."""
+        left = [route for route in self._routes if route.place not in tried]
+        return min(left, key=lambda route: self._rests.left_s(route.place, now), default=None)
+
+    def rest(self, place: int, until: float) -> None:
+        """Begin no turn with the route at `place` before `until`. The only route never rests."""
+        if self.several:
+            self._rests.rest(place, until)
+
+    def ready_in_s(self, now: float) -> float:
+        """How long it is until the first route is ready, in seconds."""
+        return min(self._rests.left_s(route.place, now) for route in self._routes)

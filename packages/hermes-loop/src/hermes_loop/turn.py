@@ -13,6 +13,7 @@ from hermes_loop.phases.call import obtain_response
 from hermes_loop.phases.finalize import finalize_turn
 from hermes_loop.phases.normalize import normalise_response
 from hermes_loop.phases.prepare import prepare_iteration
+from hermes_loop.phases.route import choose_route
 from hermes_loop.phases.text_response import finish_text_response, handle_discarded_response
 from hermes_loop.phases.tool_round import run_tool_round
 from hermes_loop.phases.turn_context import build_turn_context
@@ -61,6 +62,10 @@ async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
 
 async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
     await turn.events.emit(TurnStarted(turn.session_id, turn.task_id, turn.turn_id))
+    chosen = choose_route(turn, deps)
+    log_phase(turn, "choose_route", chosen, text=turn.route.label)
+    if isinstance(chosen, Stop):
+        return chosen
     context = await build_turn_context(turn, deps)
     log_phase(turn, "build_turn_context", context)
     if isinstance(context, Stop):

@@ -15,14 +15,15 @@ from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.recovery_policy import RecoveryPolicy
+from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
 from hermes_loop.routes import Route, Routes
 from hermes_loop.shielding import Bounds
 from hermes_loop.steering import Steering
-from hermes_messages import ErrorKind, ReasoningEffort, ToolSpec, Usage, UserMessage
+from hermes_messages import ErrorKind, ProviderError, ReasoningEffort, ToolSpec, Usage, UserMessage
 from hermes_messages.messages import Message
 from hermes_messages.protocols import SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
 
-__all__ = ["ModelSettings", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
+__all__ = ["ModelSettings", "RouteUsage", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,15 @@ class TurnRequest:
     history: Sequence[Message] | None = None
 
 
+@dataclass(slots=True)
+class RouteUsage:
+    """What one turn used of one route. `usage` None: its host did not say."""
+
+    route: Route
+    api_calls: int = 0
+    usage: Usage | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class TurnState:
     """One turn. Made new for every turn; nothing of it outlives the turn."""
@@ -99,6 +109,9 @@ class TurnState:
     steps: int = 0
     attempts: int = 0
     rechecks: int = 0
+    change: RequestChange = NOTHING_CHANGED
+    route_failures: dict[int, ProviderError] = field(default_factory=dict)
+    live_attempt: object | None = None
     summary_call: bool = False
     empty_responses: int = 0
     failing_rounds: int = 0
@@ -110,6 +123,7 @@ class TurnState:
     best_answer: str | None = None
     last_input_tokens: int | None = None
     usage: Usage | None = None
+    route_usage: dict[int, RouteUsage] = field(default_factory=dict)
     step_usage: Usage | None = None
     context_built: bool = False
     counted: bool = False
@@ -121,6 +135,11 @@ class TurnState:
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the model may call now: none in the summary call."""
         return () if self.summary_call else self.snapshot.tools
+
+    @property
+    def used(self) -> RouteUsage:
+        """The account of the route that is taken now."""
+        return self.route_usage.setdefault(self.route.place, RouteUsage(self.route))
 
     def next_uid(self) -> str:
         """The identity of the next message of this turn."""

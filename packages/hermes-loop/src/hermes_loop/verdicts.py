@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from hermes_loop.request_changes import RequestChange
 from hermes_messages import AssistantMessage, ChatResponse, ProviderError
 from hermes_messages.protocols import PendingApproval, TurnExitReason
 
@@ -31,6 +32,8 @@ __all__ = [
     "PrepareVerdict",
     "Proceed",
     "Recheck",
+    "RecheckCause",
+    "Resend",
     "ResponseVerdict",
     "Retry",
     "RetryLoopVerdict",
@@ -45,6 +48,9 @@ __all__ = [
 IterationKind = Literal["normal", "summary"]
 """`summary` is the one grace call without tools after the budget is spent."""
 
+RecheckCause = Literal["context", "route", "change"]
+"""What is different: the context is smaller, the route is another one, a refused part is changed."""
+
 
 class Proceed(Struct, frozen=True, tag=True):
     """Go on with the next phase."""
@@ -53,9 +59,13 @@ class Proceed(Struct, frozen=True, tag=True):
 
 
 class Recheck(Struct, frozen=True, tag=True):
-    """Assemble the request anew and go through the preflight gate again."""
+    """Assemble the request anew and go through the preflight gate again, for another `cause`.
+
+    Each cause has its own bound: a route is tried once for one request, a change to it made once.
+    """
 
     reason: str
+    cause: RecheckCause = "context"
 
 
 class Stop(Struct, frozen=True, tag=True):
@@ -104,6 +114,13 @@ class Retry(Struct, frozen=True, tag=True):
     reason: str
 
 
+class Resend(Struct, frozen=True, tag=True):
+    """Send the request once more, changed in what the host refused, back through preflight."""
+
+    change: RequestChange
+    reason: str
+
+
 class Fallback(Struct, frozen=True, tag=True):
     """Go to the next route, back through preflight."""
 
@@ -149,7 +166,7 @@ BeginVerdict = Proceed | Finish | Stop
 PrepareVerdict = Proceed | Stop
 GateVerdict = Proceed | Recheck | Stop
 AttemptVerdict = Completed | Failed | Stop
-ErrorVerdict = Retry | Fallback | Compress | Terminate
+ErrorVerdict = Retry | Resend | Fallback | Compress | Terminate
 RetryLoopVerdict = Completed | Recheck | Stop
 ResponseVerdict = RunTools | Answer | Discard
 ToolRoundVerdict = Continue | Finish | Suspend | Stop

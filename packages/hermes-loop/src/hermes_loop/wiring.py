@@ -8,18 +8,17 @@ import random
 from collections.abc import Awaitable, Callable
 
 from hermes_loop.clock import SystemClock
-from hermes_loop.discovery import make_executor, make_provider, make_store
+from hermes_loop.discovery import make_executor, make_store
 from hermes_loop.no_tools import NoTools
 from hermes_loop.options import AgentOptions
-from hermes_loop.routes import Route, Routes
+from hermes_loop.route_making import make_routes
+from hermes_loop.routes import Routes
 from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
-from hermes_messages import ConfigurationError
+from hermes_messages import ProviderError
 from hermes_messages.protocols import (
     ExecutorOptions,
-    Provider,
-    ProviderOptions,
     SessionStore,
     SupportsSecrets,
     ToolExecutor,
@@ -35,7 +34,6 @@ class Wiring:
 
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
-        self._provider: Provider | None = None
         self._executor: ToolExecutor | None = None
         self._store: SessionStore | None = None
         self._routes: Routes | None = None
@@ -45,12 +43,6 @@ class Wiring:
     def cwd(self) -> str:
         """Where tools start."""
         return self._options.cwd if self._options.cwd is not None else os.getcwd()  # noqa: PTH109 - a string
-
-    @property
-    def provider(self) -> Provider:
-        """The provider, once open."""
-        assert self._provider is not None
-        return self._provider
 
     @property
     def executor(self) -> ToolExecutor:
@@ -102,7 +94,7 @@ class Wiring:
         """Make what is named, then open it. After a failure or a cancellation nothing is left open."""
         try:
             self._make()
-            await self.provider.open()
+            await self._open_primary()
             await self.executor.open()
         except BaseException:
             await self.close()
@@ -110,13 +102,14 @@ class Wiring:
 
     async def reopen(self) -> None:
         """Open again what an event loop that is gone had opened."""
-        await self.provider.open()
+        self.routes.forget_opened()
+        await self._open_primary()
         await self.executor.open()
 
     async def close(self) -> list[str]:
         """Close what is owned, each on its own, whoever cancels meanwhile; what went wrong. Idempotent."""
         owned, self._owned = self._owned, []
-        self._provider = self._executor = self._store = self._routes = None
+        self._executor = self._store = self._routes = None
         errors: list[str] = []
         if owned:
             try:
@@ -127,33 +120,27 @@ class Wiring:
             logger.warning("closing the agent: %s", error)
         return errors
 
+    async def _open_primary(self) -> None:
+        """A primary route that can not be opened is one that failed, where there is another."""
+        routes = self.routes
+        try:
+            await routes.open(routes.primary)
+        except ProviderError as error:
+            if not routes.several:
+                raise
+            logger.warning("the route %s could not be opened: %s", routes.primary.label, error)
+
     def _make(self) -> None:
         options = self._options
-        if options.provider is None or isinstance(options.provider, str):
-            self._provider = make_provider(
-                options.provider,
-                ProviderOptions(
-                    base_url=options.base_url,
-                    api_key=options.api_key,
-                    model=options.model,
-                    settings=options.provider_settings,
-                ),
-            )
-            self._own("the provider", self._provider.close)
-        else:
-            self._provider = options.provider
-        model = options.model or self._provider.default_model
-        if model is None:
-            raise ConfigurationError(f"provider {self._provider.name!r} has no default model; give model=")
-        self._routes = Routes(Route(self._provider, model))
-        self._executor = self._make_executor(self._provider)
+        self._routes = make_routes(options, lambda provider: self._own("the provider", provider.close))
+        self._executor = self._make_executor(self._routes)
         if isinstance(options.session_db, str):
             self._store = make_store(options.session_db)
             self._own("the session store", self._store.close)
         else:
             self._store = options.session_db
 
-    def _make_executor(self, provider: Provider) -> ToolExecutor:
+    def _make_executor(self, routes: Routes) -> ToolExecutor:
         options = self._options
         if options.tools is not None and not isinstance(options.tools, tuple):
             return options.tools
@@ -166,7 +153,7 @@ class Wiring:
                 disabled_toolsets=options.disabled_toolsets,
                 own_tools=options.tools or (),
                 settings=options.tool_settings,
-                secrets=provider.secret_values() if isinstance(provider, SupportsSecrets) else (),
+                secrets=_secrets(routes),
             ),
         )
         self._own("the tool executor", executor.close)
@@ -174,6 +161,16 @@ class Wiring:
 
     def _own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
         self._owned.insert(0, (name, close))
+
+
+def _secrets(routes: Routes) -> tuple[str, ...]:
+    providers = {id(route.provider): route.provider for route in routes}.values()
+    return tuple(
+        secret
+        for provider in providers
+        if isinstance(provider, SupportsSecrets)
+        for secret in provider.secret_values()
+    )
 
 
 async def _close_all(owned: list[tuple[str, Callable[[], Awaitable[None]]]], errors: list[str]) -> None:

@@ -162,7 +162,8 @@ class ProviderError(HermesError):
 
     `parameter` names the request parameter that a host refused, where it says which. `left_out` is true when
     the provider leaves that parameter out of later requests of the same model: sending the same request
-    once more makes sense then, and only then.
+    once more makes sense then, and only then. `output_limit` is the largest `max_tokens` that the host
+    says it allows.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class ProviderError(HermesError):
         body: str = "",
         parameter: str | None = None,
         left_out: bool = False,
+        output_limit: int | None = None,
     ) -> None:
         self.kind = kind
         self.status = status
@@ -186,6 +188,7 @@ class ProviderError(HermesError):
         self.body = body
         self.parameter = parameter
         self.left_out = left_out
+        self.output_limit = output_limit
         super().__init__(message)
 
 

@@ -12,6 +12,7 @@ from hermes_providers.credentials import mask
 from hermes_providers.error_patterns import ERROR_PATTERNS
 from hermes_providers.parameter_patterns import PARAMETER_NAMES
 from hermes_providers.retry_after import retry_after_s
+from hermes_providers.size_patterns import OUTPUT_LIMITS
 
 __all__ = ["MAX_BODY_CHARS", "classify", "overflowed_silently"]
 
@@ -95,6 +96,7 @@ def classify(
         retry_after_s=retry_after_s(headers, text, now=now),
         body=mask(text, secrets)[:MAX_BODY_CHARS],
         parameter=_parameter(said) if kind is ErrorKind.UNSUPPORTED_PARAMETER else None,
+        output_limit=_output_limit(said) if kind is ErrorKind.OUTPUT_CAP else None,
     )
 
 
@@ -187,6 +189,14 @@ def _parameter(said: _Said) -> str | None:
         match = pattern.search(said.message)
         if match is not None:
             return match.group(1)
+    return None
+
+
+def _output_limit(said: _Said) -> int | None:
+    for pattern in OUTPUT_LIMITS:
+        match = pattern.search(said.message)
+        if match is not None and 0 < len(match.group(1)) < 10:
+            return int(match.group(1))
     return None
 
 

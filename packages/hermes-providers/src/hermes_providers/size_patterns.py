@@ -5,10 +5,12 @@ Rows as in `hermes_providers.error_patterns`, of which this is a part.
 
 from __future__ import annotations
 
+import re
+
 from hermes_messages import ErrorKind
 from hermes_providers.error_pattern import ErrorPattern, row
 
-__all__ = ["CONTEXT_OVERFLOW", "OUTPUT_CAP"]
+__all__ = ["CONTEXT_OVERFLOW", "OUTPUT_CAP", "OUTPUT_LIMITS"]
 
 OUTPUT_CAP: tuple[ErrorPattern, ...] = (
     row(
@@ -43,6 +45,14 @@ OUTPUT_CAP: tuple[ErrorPattern, ...] = (
         "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]",
     ),
 )
+
+OUTPUT_LIMITS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"supports at most (\d+) completion tokens"),
+    re.compile(r"max_tokens: \d+ > (\d+), which is the maximum"),
+    re.compile(r"must be less than or equal to `?(\d+)"),
+    re.compile(r"valid range of max_tokens is \[\d+, ?(\d+)\]"),
+)
+"""Where the texts of `OUTPUT_CAP` say how much is allowed."""
 
 CONTEXT_OVERFLOW: tuple[ErrorPattern, ...] = (
     row(

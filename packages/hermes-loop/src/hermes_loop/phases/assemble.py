@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from hermes_loop.request_changes import apply_change
 from hermes_loop.turn_state import ModelSettings, TurnState
 from hermes_messages import ChatRequest, History, UserMessage
 
@@ -23,7 +24,7 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
     history = turn.conversation.history()
     if turn.summary_call:
         history = History.of((*history, UserMessage(SUMMARY_NOTE)))
-    return ChatRequest(
+    request = ChatRequest(
         model=turn.route.model,
         history=history,
         tools=turn.tools,
@@ -34,3 +35,4 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
         extra_body=settings.extra_body,
         session_id=turn.session_id,
     )
+    return apply_change(request, turn.change)

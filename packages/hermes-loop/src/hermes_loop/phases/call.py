@@ -9,6 +9,7 @@ from typing import assert_never
 from hermes_loop.phases.assemble import assemble_api_request
 from hermes_loop.phases.preflight import run_preflight_gate
 from hermes_loop.phases.recovery import handle_api_error
+from hermes_loop.phases.route import explain_failures, fall_back, note_exhausted
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import (
@@ -19,6 +20,7 @@ from hermes_loop.verdicts import (
     Fallback,
     Proceed,
     Recheck,
+    Resend,
     Retry,
     RetryLoopVerdict,
     Stop,
@@ -27,7 +29,9 @@ from hermes_loop.verdicts import (
 from hermes_messages import (
     ChatRequest,
     ChatResponse,
+    ConfigurationError,
     ErrorKind,
+    FinishReason,
     ProviderError,
     ReasoningDelta,
     ResponseDone,
@@ -38,75 +42,118 @@ from hermes_messages import (
     add_usage,
 )
 
-__all__ = ["obtain_response", "perform_api_call", "run_retry_loop"]
+__all__ = ["obtain_response", "perform_api_call", "run_retry_loop", "show"]
 
 
 async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
-    """Assemble, gate, retry loop; a Recheck goes through all three again, a bounded number of times."""
+    """Assemble, gate, retry loop; a Recheck goes through all three again.
+
+    Bounded: each route is tried once for one answer, each change made once for a route, and the context
+    rechecked so often in a turn as its limits say.
+    """
+    turn.route_failures.clear()
     while True:
-        request = assemble_api_request(turn, deps.settings)
-        gate = await run_preflight_gate(turn, deps, request)
-        log_phase(turn, "run_preflight_gate", gate)
-        match gate:
-            case Stop() as stop:
-                return stop
-            case Recheck(reason=reason):
+        outcome = await _assemble_and_send(turn, deps)
+        match outcome:
+            case Completed() | Stop():
+                return outcome
+            case Recheck(reason=reason, cause="context"):
+                turn.rechecks += 1
+                if turn.rechecks > deps.limits.rechecks:
+                    return Stop("unsupported", f"the request was rechecked too often: {reason}")
+            case Recheck():
                 pass
-            case Proceed():
-                outcome = await run_retry_loop(turn, deps, request)
-                log_phase(turn, "retry_loop", outcome)
-                match outcome:
-                    case Completed() | Stop():
-                        return outcome
-                    case Recheck(reason=reason):
-                        pass
-        turn.rechecks += 1
-        if turn.rechecks > deps.limits.rechecks:
-            return Stop("unsupported", f"the request was rechecked too often: {reason}")
+
+
+async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdict:
+    request = assemble_api_request(turn, deps.settings)
+    gate = await run_preflight_gate(turn, deps, request)
+    log_phase(turn, "run_preflight_gate", gate)
+    match gate:
+        case Stop(reason="context_overflow", error=error):
+            overflow = ProviderError(error or "the context is full", kind=ErrorKind.CONTEXT_OVERFLOW)
+            return Recheck("context_overflow", "route") if await fall_back(turn, deps, overflow) else gate
+        case Stop() | Recheck():
+            return gate
+        case Proceed():
+            outcome = await run_retry_loop(turn, deps, request)
+            log_phase(turn, "retry_loop", outcome)
+            return outcome
+        case unreachable:
+            assert_never(unreachable)
 
 
 async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> RetryLoopVerdict:
-    """Send `request` until it is answered or the policy gives up."""
+    """Send `request` until it is answered, has to change, or the policy gives up."""
     turn.attempts = 0
     while True:
         turn.attempts += 1
-        attempt = await perform_api_call(turn, request)
+        attempt = await perform_api_call(turn, deps, request)
         log_phase(turn, "perform_api_call", attempt)
         match attempt:
-            case Completed() | Stop():
+            case Completed(response=response):
+                return await _kept_or_asked_elsewhere(turn, deps, attempt, response)
+            case Stop():
                 return attempt
-            case Failed() as failed:
-                verdict = await handle_api_error(turn, deps, failed)
+            case Failed(error=error):
+                verdict = await handle_api_error(turn, deps, request, attempt)
                 log_phase(turn, "handle_api_error", verdict, logging.INFO)
         match verdict:
             case Retry(after_s=after_s):
                 if not await _wait(turn, deps, after_s):
                     return _stop_interrupted(turn)
-            case Terminate(reason=reason, error=error):
-                turn.error_kind = failed.error.kind
-                return Stop(reason, error)
-            case Fallback(reason=why) | Compress(reason=why):
-                # Neither has anything to go to in this version, so the policy never answers so.
-                return Stop("unsupported", f"no other route and no compression in this version: {why}")
+            case Resend(reason=why):
+                return Recheck(why, "change")
+            case Fallback(reason=why):
+                await fall_back(turn, deps, error)
+                return Recheck(why, "route")
+            case Terminate(reason=reason):
+                return _give_up(turn, deps, error, Stop(reason, verdict.error))
+            case Compress(reason=why):
+                # There is nothing that compresses in this version, so the policy never answers so.
+                return Stop("unsupported", f"no compression in this version: {why}")
             case unreachable:
                 assert_never(unreachable)
 
 
-async def perform_api_call(turn: TurnState, request: ChatRequest) -> AttemptVerdict:
-    """One attempt. The stream is closed before this returns, on every path."""
-    turn.api_calls += 1
+async def _kept_or_asked_elsewhere(
+    turn: TurnState, deps: TurnDeps, completed: Completed, response: ChatResponse
+) -> RetryLoopVerdict:
+    """An answer that the host's filter cut off is a refusal of this route: another one may answer."""
+    if response.finish is not FinishReason.CONTENT_FILTER:
+        return completed
+    refusal = ProviderError("the host's content filter held the answer back", kind=ErrorKind.CONTENT_POLICY)
+    return Recheck("content_policy", "route") if await fall_back(turn, deps, refusal) else completed
+
+
+def _give_up(turn: TurnState, deps: TurnDeps, error: ProviderError, stop: Stop) -> Stop:
+    before = explain_failures(turn.route_failures, deps.routes)
+    note_exhausted(turn, deps, error)
+    turn.error_kind = error.kind
+    return Stop(stop.reason, f"{stop.error} (before that {before})" if before else stop.error)
+
+
+async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
+    """One attempt. The stream is closed before this returns, on every path, and nothing that an attempt still
+    says after its end reaches anyone."""
     turn.attempt_text = ""
+    this = turn.live_attempt = object()
     response: ChatResponse | None = None
     with turn.interrupt.scope():
         try:
+            await _open(turn, deps)
+            turn.api_calls += 1
+            turn.used.api_calls += 1
             async with aclosing(turn.route.provider.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, ResponseDone):
                         response = event.response
                     else:
-                        await _show(turn, event)
+                        await show(turn, event, this)
         except ProviderError as error:
             return Failed(error, shown_text=bool(turn.attempt_text))
+        finally:
+            turn.live_attempt = None
     if response is None:
         if turn.interrupt.requested:
             return _stop_interrupted(turn)
@@ -117,7 +164,20 @@ async def perform_api_call(turn: TurnState, request: ChatRequest) -> AttemptVerd
     return Completed(response)
 
 
-async def _show(turn: TurnState, event: StreamEvent) -> None:
+async def _open(turn: TurnState, deps: TurnDeps) -> None:
+    """A route that can not even be opened is one that fails, where there is another."""
+    try:
+        await deps.routes.open(turn.route)
+    except ConfigurationError as error:
+        if not deps.routes.several:
+            raise
+        raise ProviderError(str(error), kind=ErrorKind.NOT_FOUND) from error
+
+
+async def show(turn: TurnState, event: StreamEvent, attempt: object) -> None:
+    """Hand on what the live attempt says; another one is no longer listened to."""
+    if turn.live_attempt is not attempt:
+        return
     match event:
         case TextDelta(text=text):
             turn.attempt_text += text
@@ -130,6 +190,7 @@ async def _show(turn: TurnState, event: StreamEvent) -> None:
 
 def _account(turn: TurnState, response: ChatResponse) -> None:
     turn.usage = add_usage(turn.usage, response.usage)
+    turn.used.usage = add_usage(turn.used.usage, response.usage)
     turn.step_usage = response.usage
     turn.last_input_tokens = response.usage.input_tokens if response.usage else None
 

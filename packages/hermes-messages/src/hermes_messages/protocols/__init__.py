@@ -5,6 +5,7 @@ from hermes_messages.protocols.agent import (
     AgentFactory,
     AgentRequest,
     ConversationResult,
+    RouteUse,
     StreamCallback,
     TurnExitReason,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "ResultCallback",
     "RoundContext",
     "RoundOutcome",
+    "RouteUse",
     "Scheduling",
     "SessionInfo",
     "SessionRecord",

@@ -16,6 +16,7 @@ __all__ = [
     "AgentFactory",
     "AgentRequest",
     "ConversationResult",
+    "RouteUse",
     "StreamCallback",
     "TurnExitReason",
 ]
@@ -45,12 +46,27 @@ TurnExitReason = Literal[
 """Why a turn ended; the closed set. A table in the documentation says which flags hold for each."""
 
 
+class RouteUse(TypedDict):
+    """What a turn used of one model on one host. Figures that the host did not give are None."""
+
+    provider: str
+    model: str
+    api_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+
+
 class ConversationResult(TypedDict):
     """What `run_conversation` returns.
 
     `messages` is a new list of plain OpenAI-shape dicts: the whole conversation; `transcript` is the same
     as typed messages, with each tool result's status. `final_response` is the text of the last response, or
     None. `completed`: the model gave its final answer. `partial`: what there is, is not the whole answer.
+    `model` and `provider` are those that were asked last; `usage_by_route` has a row for each that was asked.
     `error_kind` is the provider's when a provider failed. Figures that no host gave are None. `saved` tells
     whether the conversation is durable in the store. `tools` are the tool definitions that the model saw, in
     OpenAI shape.
@@ -77,6 +93,7 @@ class ConversationResult(TypedDict):
     cache_write_tokens: int | None
     reasoning_tokens: int | None
     cost_usd: float | None
+    usage_by_route: list[RouteUse]
     error_kind: ErrorKind | None
     tools: list[JsonObject]
     saved: bool
