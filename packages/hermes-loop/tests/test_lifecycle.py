@@ -477,7 +477,6 @@ class TestOptions:
             ("output_type", dict),
             ("checkpoints_enabled", True),
             ("approval_policy", "always"),
-            ("iteration_budget", object()),
         ],
     )
     def test_what_is_not_there_yet_is_refused_and_never_ignored(self, name: str, value: object) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_loop.budget import IterationBudget
+from hermes_loop.budget import TurnBudget
 from hermes_loop.closing import close_conversation
 from hermes_loop.conversation import Conversation
 from hermes_loop.journal import Journal
@@ -43,41 +43,36 @@ def respond(
 class TestBegin:
     @staticmethod
     def decide(
-        budget: IterationBudget,
+        budget: TurnBudget,
         *,
-        interrupted: bool = False,
-        lease_lost: bool = False,
+        interruption: Stop | None = None,
         state: State = State.RESULTS_GIVEN,
         best_answer: str | None = None,
     ) -> Proceed | Finish | Stop:
-        return decide_iteration(
-            budget, interrupted=interrupted, lease_lost=lease_lost, state=state, best_answer=best_answer
-        )
+        return decide_iteration(budget, interruption=interruption, state=state, best_answer=best_answer)
 
     def test_a_spent_budget_gives_one_summary_call_then_ends(self) -> None:
-        budget = IterationBudget(1)
+        budget = TurnBudget(1)
         assert self.decide(budget) == Proceed()
         assert self.decide(budget) == Proceed("summary")
-        assert self.decide(budget) == Stop("max_iterations")
+        assert self.decide(budget) == Stop("max_iterations", "the limit of 1 model calls is reached")
 
     def test_without_tool_results_there_is_nothing_to_sum_up(self) -> None:
-        assert self.decide(IterationBudget(0), state=State.ASKED) == Stop("max_iterations")
+        verdict = self.decide(TurnBudget(0), state=State.ASKED)
+        assert verdict == Stop("max_iterations", "the limit of 0 model calls is reached")
 
     def test_a_complete_answer_is_not_lost_to_a_summary(self) -> None:
-        verdict = self.decide(IterationBudget(0), best_answer="the report")
+        verdict = self.decide(TurnBudget(0), best_answer="the report")
         assert verdict == Finish("max_iterations", "the report")
 
-    def test_a_lost_lease_comes_before_an_interrupt_and_both_before_the_budget(self) -> None:
-        budget = IterationBudget(5)
-        lost = self.decide(budget, interrupted=True, lease_lost=True)
-        assert isinstance(lost, Stop)
-        assert lost.reason == "lease_lost"
-        assert self.decide(budget, interrupted=True) == Stop("interrupted")
-        assert budget.used == 0
+    def test_an_interruption_comes_before_the_budget_and_takes_nothing_of_it(self) -> None:
+        budget = TurnBudget(1)
+        assert self.decide(budget, interruption=Stop("lease_lost")) == Stop("lease_lost")
+        assert self.decide(budget) == Proceed()
 
     @given(st.integers(0, 20))
     def test_no_budget_allows_more_than_one_call_too_many(self, limit: int) -> None:
-        budget = IterationBudget(limit)
+        budget = TurnBudget(limit)
         calls = 0
         while isinstance(self.decide(budget), Proceed):
             calls += 1
@@ -99,8 +94,7 @@ class TestPreflight:
         self, tokens: int | None, window: int | None, can_compress: bool, verdict: type
     ) -> None:
         gate = decide_gate(
-            interrupted=False,
-            lease_lost=False,
+            interruption=None,
             last_input_tokens=tokens,
             context_window=window,
             can_compress=can_compress,

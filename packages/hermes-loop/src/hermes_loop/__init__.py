@@ -1,6 +1,7 @@
 """The turn loop of an LLM agent: `AIAgent` on the Protocols of `hermes_messages`, native async."""
 
 from hermes_loop.agent import AIAgent
+from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.events import (
     AttemptDiscarded,
     RouteChanged,
@@ -20,6 +21,8 @@ from hermes_loop.options import UnexpectedOptionError
 __all__ = [
     "AIAgent",
     "AttemptDiscarded",
+    "Budget",
+    "IterationBudget",
     "RouteChanged",
     "StatusChanged",
     "StepEnded",

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from hermes_loop.admission import DEFAULT_TTL_S
+from hermes_loop.budget import Budget, IterationBudget, read_budget, read_iteration_budget
 from hermes_loop.checks import check_agent_arguments, check_text
 from hermes_loop.events import Callbacks, TurnEvent
 from hermes_loop.lifecycle import Lifecycle
@@ -74,6 +75,8 @@ class AIAgent:
         base_url: str | None = None,
         api_key: str | None = None,
         max_iterations: int = 90,
+        iteration_budget: IterationBudget | int | None = None,
+        budget: Budget | None = None,
         enabled_toolsets: Sequence[str] | None = None,
         disabled_toolsets: Sequence[str] | None = None,
         session_id: str | None = None,
@@ -120,6 +123,8 @@ class AIAgent:
             base_url=base_url,
             api_key=api_key,
             max_iterations=check_count("max_iterations", max_iterations),
+            iteration_budget=read_iteration_budget(iteration_budget),
+            budget=read_budget(budget),
             enabled_toolsets=tuple(enabled_toolsets or ()),
             disabled_toolsets=tuple(disabled_toolsets or ()),
             session_db=os.fspath(session_db) if isinstance(session_db, os.PathLike) else session_db,

@@ -36,16 +36,19 @@ def missing_results(record: RoundRecord, *, ran: bool) -> list[ToolMessage]:
 
 def explain(reason: TurnExitReason, error: str | None, max_iterations: int) -> str:
     """One sentence on why there is no answer."""
+    text: str
     match reason:
         case "max_iterations":
             text = f"The limit of {max_iterations} model calls was reached before a final answer."
+        case "budget_exhausted":
+            text = f"The turn ended before a final answer: {error or 'a budget is spent'}."
         case "interrupted":
             text = "The turn was interrupted before a final answer."
         case "cancelled":
             text = "The turn was cancelled before a final answer."
         case _:
             text = f"The turn ended before a final answer ({reason})."
-    return f"{text} {error}" if error and reason == "max_iterations" else text
+    return text
 
 
 def close_conversation(

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import anyio
 
+from hermes_messages.protocols import TurnExitReason
+
 __all__ = ["InterruptFlag"]
 
 
@@ -21,6 +23,8 @@ class InterruptFlag:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self._hard = False
+        self._reason: TurnExitReason = "interrupted"
+        self._text: str | None = None
         self._scopes: dict[anyio.CancelScope, bool] = {}
 
     @property
@@ -33,8 +37,22 @@ class InterruptFlag:
         """Whether a hard interrupt was asked for."""
         return self._hard
 
-    def request(self, *, hard: bool = False) -> None:
+    @property
+    def reason(self) -> TurnExitReason:
+        """What the turn ends with: what the first request said."""
+        return self._reason
+
+    @property
+    def text(self) -> str | None:
+        """Why, for a person; None where the reason says it all."""
+        return self._text
+
+    def request(
+        self, *, hard: bool = False, reason: TurnExitReason = "interrupted", text: str | None = None
+    ) -> None:
         """Ask the turn to stop. Idempotent; a soft request may become a hard one."""
+        if not self.requested:
+            self._reason, self._text = reason, text
         self._hard = self._hard or hard
         self._event.set()
         for scope, hard_only in tuple(self._scopes.items()):
@@ -44,6 +62,23 @@ class InterruptFlag:
     async def wait(self) -> None:
         """Return once an interrupt is asked for."""
         await self._event.wait()
+
+    @contextmanager
+    def time_limit(self, seconds: float | None) -> Iterator[None]:
+        """Interrupt the turn when the body runs longer than that; None is no limit."""
+        if seconds is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(
+            seconds,
+            lambda: self.request(
+                reason="budget_exhausted", text=f"the time budget of {seconds:g} s is spent"
+            ),
+        )
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @contextmanager
     def scope(self, *, hard_only: bool = False) -> Iterator[anyio.CancelScope]:

@@ -11,6 +11,7 @@ from typing import Final, get_args
 import msgspec
 from msgspec import Raw
 
+from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.checks import check_members, check_provider
 from hermes_loop.events import Callbacks
 from hermes_loop.route_specs import RouteSpec
@@ -54,6 +55,8 @@ class AgentOptions:
     base_url: str | None
     api_key: str | None
     max_iterations: int
+    iteration_budget: IterationBudget | None
+    budget: Budget
     enabled_toolsets: tuple[str, ...]
     disabled_toolsets: tuple[str, ...]
     session_db: str | SessionStore | None
@@ -122,7 +125,6 @@ NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
     "output_type": (None,),
     "checkpoints_enabled": (None, False),
     "approval_policy": (None,),
-    "iteration_budget": (None,),
     "compression": (None, False),
     # This version has no memory and reads no context files: skipping them is what it does.
     "skip_memory": (None, False, True),

@@ -16,7 +16,7 @@ from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import ConversationResult, RouteUse, TurnExitReason
 from hermes_messages.trajectory import to_trajectory
 
-__all__ = ["FLAGS", "Flags", "build_result", "failed_trajectory", "trajectory_row"]
+__all__ = ["FLAGS", "Flags", "best_answer_wins", "build_result", "failed_trajectory", "trajectory_row"]
 
 
 class Flags(Struct, frozen=True):
@@ -50,17 +50,27 @@ FLAGS: Final[dict[TurnExitReason, Flags]] = {
 }
 
 
+BUDGET_EXITS: Final[frozenset[TurnExitReason]] = frozenset({"max_iterations", "budget_exhausted"})
+
+
 def final_text(turn: TurnState, deps: TurnDeps, ending: Ending) -> str | None:
     """The text of the result: the answer, what there is of one, or why the limit left none."""
     if isinstance(ending, Finish):
         return ending.text
+    if best_answer_wins(turn, ending):
+        return turn.best_answer
     if turn.attempt_text.strip():
         return turn.attempt_text
     if turn.best_answer is not None:
         return turn.best_answer
-    if ending.reason == "max_iterations":
+    if ending.reason in BUDGET_EXITS:
         return explain(ending.reason, ending.error, deps.limits.max_iterations)
     return None
+
+
+def best_answer_wins(turn: TurnState, ending: Ending) -> bool:
+    """Whether a complete answer stands above the text of the call that a budget cut off."""
+    return turn.best_answer is not None and ending.reason in BUDGET_EXITS
 
 
 def _error_text(deps: TurnDeps, ending: Ending) -> str | None:

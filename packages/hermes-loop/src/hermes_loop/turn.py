@@ -119,6 +119,6 @@ async def _use_response(
 
 def _in_summary(turn: TurnState, stop: Stop) -> Stop:
     """A summary call that fails changes nothing about why the turn ended."""
-    if turn.summary_call and stop.reason not in {"interrupted", "lease_lost"}:
-        return Stop("max_iterations", stop.error)
+    if turn.summary_call and turn.spent is not None and turn.interruption() is None:
+        return Stop(turn.spent.reason, f"{turn.spent.text}; no summary: {stop.error}")
     return stop

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from hermes_loop.admission import LocalLease, admitted, lease_for
 from hermes_loop.background import running_turn, stop_tasks
-from hermes_loop.budget import IterationBudget
+from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
@@ -97,6 +97,7 @@ class TurnRunner:
     def _new_turn(
         self, deps: TurnDeps, request: TurnRequest, task_id: str | None, events: TurnEvents
     ) -> TurnState:
+        options = self._options
         lease = lease_for(
             deps.store, self._session_id, self._holder, ttl_s=self._lease_ttl_s, clock=deps.clock
         )
@@ -112,7 +113,7 @@ class TurnRunner:
             lease=lease,
             interrupt=InterruptFlag(),
             events=events,
-            budget=IterationBudget(self._options.max_iterations),
+            budget=TurnBudget(options.max_iterations, options.iteration_budget, options.budget),
             route=deps.routes.primary,
         )
 
@@ -133,7 +134,8 @@ class TurnRunner:
                     return build_result(turn, deps, Stop("interrupted"))
                 inside = running_turn.set(lifecycle)
                 try:
-                    return await run_turn(turn, deps)
+                    with turn.interrupt.time_limit(self._options.budget.seconds):
+                        return await run_turn(turn, deps)
                 finally:
                     running_turn.reset(inside)
         finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from hermes_loop.admission import Lease
-from hermes_loop.budget import IterationBudget
+from hermes_loop.budget import Spent, TurnBudget
 from hermes_loop.clock import Clock
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
@@ -19,6 +19,7 @@ from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
 from hermes_loop.routes import Route, Routes
 from hermes_loop.shielding import Bounds
 from hermes_loop.steering import Steering
+from hermes_loop.verdicts import Stop
 from hermes_messages import ErrorKind, ProviderError, ReasoningEffort, ToolSpec, Usage, UserMessage
 from hermes_messages.messages import Message
 from hermes_messages.protocols import SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
@@ -101,7 +102,7 @@ class TurnState:
     lease: Lease
     interrupt: InterruptFlag
     events: TurnEvents
-    budget: IterationBudget
+    budget: TurnBudget
     route: Route
     system_message: str | None = None
     snapshot: ToolSnapshot = field(default_factory=ToolSnapshot)
@@ -113,6 +114,7 @@ class TurnState:
     route_failures: dict[int, ProviderError] = field(default_factory=dict)
     live_attempt: object | None = None
     summary_call: bool = False
+    spent: Spent | None = None
     empty_responses: int = 0
     failing_rounds: int = 0
     last_failing_round: tuple[tuple[str, str], ...] = ()
@@ -135,6 +137,14 @@ class TurnState:
     def tools(self) -> tuple[ToolSpec, ...]:
         """The tools that the model may call now: none in the summary call."""
         return () if self.summary_call else self.snapshot.tools
+
+    def interruption(self) -> Stop | None:
+        """Why the turn has to stop at this boundary; None when it need not."""
+        if self.lease.lost:
+            return Stop("lease_lost", "another process took over the session")
+        if self.interrupt.requested:
+            return Stop(self.interrupt.reason, self.interrupt.text)
+        return None
 
     @property
     def used(self) -> RouteUsage:

@@ -40,6 +40,7 @@ from hermes_messages import (
     ToolCallArgumentsDelta,
     ToolCallStarted,
     add_usage,
+    estimate_tokens,
 )
 
 __all__ = ["obtain_response", "perform_api_call", "run_retry_loop", "show"]
@@ -100,8 +101,9 @@ async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) 
                 log_phase(turn, "handle_api_error", verdict, logging.INFO)
         match verdict:
             case Retry(after_s=after_s):
-                if not await _wait(turn, deps, after_s):
-                    return _stop_interrupted(turn)
+                stop = await _wait(turn, deps, after_s)
+                if stop is not None:
+                    return stop
             case Resend(reason=why):
                 return Recheck(why, "change")
             case Fallback(reason=why):
@@ -155,12 +157,13 @@ async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest
         finally:
             turn.live_attempt = None
     if response is None:
-        if turn.interrupt.requested:
-            return _stop_interrupted(turn)
+        stop = turn.interruption()
+        if stop is not None:
+            return stop
         cut_off = ProviderError("the stream ended without a response", kind=ErrorKind.TRANSPORT)
         return Failed(cut_off, shown_text=bool(turn.attempt_text))
     await turn.events.attempt_succeeded()
-    _account(turn, response)
+    _account(turn, request, response)
     return Completed(response)
 
 
@@ -188,21 +191,25 @@ async def show(turn: TurnState, event: StreamEvent, attempt: object) -> None:
             pass
 
 
-def _account(turn: TurnState, response: ChatResponse) -> None:
+def _account(turn: TurnState, request: ChatRequest, response: ChatResponse) -> None:
     turn.usage = add_usage(turn.usage, response.usage)
     turn.used.usage = add_usage(turn.used.usage, response.usage)
     turn.step_usage = response.usage
+    turn.budget.add(response.usage, _estimate(turn, request, response))
     turn.last_input_tokens = response.usage.input_tokens if response.usage else None
 
 
-async def _wait(turn: TurnState, deps: TurnDeps, seconds: float) -> bool:
-    """Wait before the next attempt; False when an interrupt cut it short."""
+def _estimate(turn: TurnState, request: ChatRequest, response: ChatResponse) -> int:
+    """Tokens of a call whose host did not tell; 0 where nobody asks."""
+    usage = response.usage
+    is_told = usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
+    if is_told or turn.budget.limits.tokens is None:
+        return 0
+    return estimate_tokens(request.history, request.tools) + estimate_tokens([response.message])
+
+
+async def _wait(turn: TurnState, deps: TurnDeps, seconds: float) -> Stop | None:
+    """Wait before the next attempt; why the turn ends when an interrupt cut it short."""
     with turn.interrupt.scope():
         await deps.clock.sleep(seconds)
-    return not turn.interrupt.requested
-
-
-def _stop_interrupted(turn: TurnState) -> Stop:
-    if turn.lease.lost:
-        return Stop("lease_lost", "another process took over the session")
-    return Stop("interrupted")
+    return turn.interruption()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from hermes_loop.closing import close_conversation
-from hermes_loop.result import build_result, failed_trajectory, trajectory_row
+from hermes_loop.result import best_answer_wins, build_result, failed_trajectory, trajectory_row
 from hermes_loop.shielding import finish_despite_cancel
 from hermes_loop.trajectories import append_row
 from hermes_loop.turn_log import log_phase
@@ -62,7 +62,7 @@ async def _close(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
             turn.conversation,
             ending,
             uid=turn.next_uid(),
-            partial_text=turn.attempt_text,
+            partial_text="" if best_answer_wins(turn, ending) else turn.attempt_text,
             tools_started=turn.tools_started,
             max_iterations=deps.limits.max_iterations,
         )

@@ -11,8 +11,7 @@ __all__ = ["decide_gate", "run_preflight_gate"]
 
 def decide_gate(
     *,
-    interrupted: bool,
-    lease_lost: bool,
+    interruption: Stop | None,
     last_input_tokens: int | None,
     context_window: int | None,
     can_compress: bool,
@@ -21,10 +20,8 @@ def decide_gate(
 
     A host that goes on silently past its window would answer from a history that it cut off.
     """
-    if lease_lost:
-        return Stop("lease_lost", "another process took over the session")
-    if interrupted:
-        return Stop("interrupted")
+    if interruption is not None:
+        return interruption
     if context_window is None or last_input_tokens is None or last_input_tokens < context_window:
         return Proceed()
     if can_compress:
@@ -43,8 +40,7 @@ async def run_preflight_gate(
 ) -> GateVerdict:
     """Before every request: tool results and a new route both change what fits."""
     return decide_gate(
-        interrupted=turn.interrupt.requested,
-        lease_lost=turn.lease.lost,
+        interruption=turn.interruption(),
         last_input_tokens=turn.last_input_tokens,
         context_window=turn.route.info.context_window,
         can_compress=False,

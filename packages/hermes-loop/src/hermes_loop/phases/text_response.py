@@ -6,6 +6,7 @@ from hermes_loop.phases.normalize import answer_text
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Answer, Continue, Discard, Finish, Stop, TextVerdict
+from hermes_messages.protocols import TurnExitReason
 
 __all__ = ["finish_text_response", "handle_discarded_response"]
 
@@ -20,12 +21,17 @@ async def finish_text_response(turn: TurnState, deps: TurnDeps, answer: Answer) 
         turn.best_answer = text
         return saved
     if turn.summary_call:
-        return Finish("max_iterations", text)
+        return Finish(_spent(turn), text)
     if answer.reason == "text_response":
         turn.best_answer = text
-        if deps.steering.waiting and turn.budget.remaining and not turn.interrupt.requested:
+        if deps.steering.waiting and turn.budget.spent is None and not turn.interrupt.requested:
             return Continue("a note of the host is waiting")
     return Finish(answer.reason, text)
+
+
+def _spent(turn: TurnState) -> TurnExitReason:
+    """Why this is a summary call."""
+    return turn.spent.reason if turn.spent is not None else "max_iterations"
 
 
 async def handle_discarded_response(turn: TurnState, deps: TurnDeps, discard: Discard) -> TextVerdict:
@@ -34,7 +40,7 @@ async def handle_discarded_response(turn: TurnState, deps: TurnDeps, discard: Di
     Text that stood beside an earlier tool call never takes its place.
     """
     if turn.summary_call:
-        return Stop("max_iterations", discard.error)
+        return Stop(_spent(turn), discard.error)
     turn.empty_responses += 1
     if discard.ask_again and turn.empty_responses <= deps.limits.empty_responses:
         return Continue(discard.error)

@@ -24,13 +24,14 @@ async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMess
     saved = await save_owed(turn)
     if isinstance(saved, Stop):
         return saved
-    if turn.interrupt.requested:
-        return Stop("lease_lost" if turn.lease.lost else "interrupted")
+    stop = turn.interruption()
+    if stop is not None:
+        return stop
     turn.tools_started = True
     try:
         outcome = await _execute(turn, deps, message.tool_calls, record)
         if outcome is None:
-            return Stop("lease_lost" if turn.lease.lost else "interrupted")
+            return turn.interruption() or Stop("interrupted")
         for position, result in enumerate(outcome.results):
             if result is not None:
                 await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
