@@ -42,6 +42,9 @@ WRITES_BEFORE_INDEXING = 256
 """Writes after which the search index is brought up to date without a search asking for it."""
 
 
+IN_PROGRESS, COMMITTED = "in progress", "committed"
+
+
 class _Call(Generic[T]):
     """One call: its operation, and how far it is."""
 
@@ -179,6 +182,7 @@ class PostgresBackend:
     async def _attempt(self, link: Link, call: _Call[T], deadline: float) -> T:
         """One transaction on one connection. Raises `psycopg.Error` with nothing written."""
         connection = await link.take(deadline)
+        life = link.life_of(connection)
         transaction = Transaction(connection, writes=call.writes, uses_index=call.uses_index)
         try:
             result = await transaction.run(call.operation)
@@ -195,37 +199,45 @@ class PostgresBackend:
             await undo(connection)
             await link.give_back(connection)
         # Where the connection died during the commit, its place in the pool is free by now.
-        if lost is None or await self._was_committed(link, transaction.number, deadline):
+        if lost is None or await self._was_committed(link, transaction.number, life, deadline):
             return result
         call.is_committing = False
         raise lost
 
-    async def _was_committed(self, link: Link, number: str | None, deadline: float) -> bool:
-        """Whether the transaction whose connection died during its commit took place. The server knows."""
+    async def _was_committed(self, link: Link, number: str | None, life: str, deadline: float) -> bool:
+        """Whether the transaction whose connection died during its commit took place. The server knows.
+
+        After a crash the number may be that of another transaction; but not when ours was committed. Raises
+        `StoreConnectionError` when it can not be known.
+        """
         if number is None:
             return True  # it had no statement
         deadline = max(deadline, link.loop.time() + SETTLE_S)
         while True:
             connection: AsyncConnection[Row] | None = None
+            status: str | None = IN_PROGRESS
             try:
                 connection = await link.take(deadline)
-                cursor = await connection.execute("SELECT pg_xact_status(%s::text::xid8)", (number,))
-                [(status,)] = await cursor.fetchall()
-                await connection.rollback()
-                if status != "in progress":
-                    return bool(status == "committed")
+                status = await _status_of(connection, number)
             except (psycopg.Error, StoreError) as error:
                 _log.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
             finally:
                 if connection is not None:
                     await undo(connection)
                     await link.give_back(connection)
+            if status != IN_PROGRESS and connection is not None:
+                if status != COMMITTED or link.life_of(connection) == life:
+                    return status == COMMITTED
+                raise self._in_doubt("crashed during a commit")
             if link.loop.time() >= deadline:
-                raise StoreConnectionError(
-                    f"{self._dsn.name}: the server went away during a commit and did not come back. Whether "
-                    "this write was kept is not known; appending again with the same uid adds nothing twice"
-                )
+                raise self._in_doubt("went away during a commit and did not come back")
             await asyncio.sleep(LONGEST_PAUSE_S)
+
+    def _in_doubt(self, what: str) -> StoreConnectionError:
+        return StoreConnectionError(
+            f"{self._dsn.name}: the server {what}. Whether this write was kept is not known; appending again "
+            "with the same uid adds nothing twice"
+        )
 
     async def _opened(self) -> Link:
         """The link of this event loop, opened once however many ask for it at the same time."""
@@ -293,3 +305,14 @@ class PostgresBackend:
                 f"the session store {self._dsn.name} is in use by another event loop; nothing was done. "
                 "Make one SessionDB for each loop"
             )
+
+
+async def _status_of(connection: AsyncConnection[Row], number: str) -> str | None:
+    """What the server says of the transaction; None when it knows of no such number (any more, or yet)."""
+    try:
+        cursor = await connection.execute("SELECT pg_xact_status(%s::text::xid8)", (number,))
+        [(status,)] = await cursor.fetchall()
+    except psycopg.errors.InvalidParameterValue:  # it is in the future: the server crashed, and forgot it
+        return None
+    await connection.rollback()
+    return None if status is None else str(status)

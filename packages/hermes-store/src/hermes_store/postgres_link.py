@@ -40,8 +40,11 @@ FROZEN_CLIENT = "30s"
 _SETTINGS = """
 SELECT set_config('search_path', %s, false), set_config('lock_timeout', %s, false),
 set_config('idle_in_transaction_session_timeout', %s, false),
-set_config('synchronous_commit', coalesce(%s, current_setting('synchronous_commit')), false)
+set_config('synchronous_commit', coalesce(%s, current_setting('synchronous_commit')), false),
+concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_stat_bgwriter))
 """
+# The last value names the server's life: it recovers from a crash with other statistics, and may then give
+# the numbers of transactions anew that it had given out and not written down.
 
 
 class PostgresOptions(Struct, frozen=True, kw_only=True):
@@ -80,6 +83,7 @@ class Link:
         self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()
         self.ending: list[asyncio.Task[None]] = []
         """The task that ends the pool's own tasks, once the pool is open."""
+        self._lives: weakref.WeakKeyDictionary[AsyncConnection[Row], str] = weakref.WeakKeyDictionary()
         self._dsn = dsn
         self._options = options
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -147,6 +151,10 @@ class Link:
         """Let others have the connection, which is idle or closed. Nothing here can be cancelled."""
         await self._pool.putconn(connection)
 
+    def life_of(self, connection: AsyncConnection[Row]) -> str:
+        """Names the time between two crashes or restarts of the server, in which the connection was made."""
+        return self._lives[connection]
+
     async def run_beside(self, work: Callable[[AsyncConnection[Row]], Awaitable[T]]) -> T:
         """Do `work` on a connection made for it. Raises `StoreError`."""
         connection = await self._connect()
@@ -189,7 +197,8 @@ class Link:
         wait_ms = max(1, min(round(options.busy_timeout_s * 1000), 2**31 - 1))
         path = f'"{options.schema}"'
         values = (path, str(wait_ms), FROZEN_CLIENT, "on" if options.flushed else None)
-        await connection.execute(_SETTINGS, values)
+        cursor = await connection.execute(_SETTINGS, values)
+        [(*_, self._lives[connection])] = await cursor.fetchall()
         await connection.commit()
 
     async def _tell_waiting(self, _: AsyncConnectionPool[AsyncConnection[Row]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pwd
 import shutil
@@ -119,6 +120,26 @@ class Server:
                 continue
             raise RuntimeError(f"the server did not start: {self.log.read_text()}")
         raise RuntimeError(f"the server does not answer: {self.log.read_text()}")
+
+    async def crash(self) -> None:
+        """Kill one of its processes, upon which it ends all others and recovers; wait until it answers."""
+        import psycopg
+
+        async with await psycopg.AsyncConnection.connect(self.dsn()) as connection:
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+            with contextlib.suppress(psycopg.OperationalError):
+                await connection.execute("SELECT pg_sleep(20)")
+        async with asyncio.timeout(20):
+            while not await self._answers():  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.02)
+
+    async def _answers(self) -> bool:
+        import psycopg
+
+        try:
+            return await self.ask("SELECT true") == [(True,)]
+        except psycopg.OperationalError:
+            return False
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """End it at once (SIGQUIT), or after cutting off its clients (SIGINT)."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -81,6 +81,58 @@ def test_a_server_that_stops_and_comes_back(server: Server, make_store: MakeStor
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+def test_a_server_restarted_under_many_writers_loses_and_repeats_nothing(
+    server: Server, make_store: MakeStore, how: signal.Signals
+) -> None:
+    """Each writer repeats what failed under the same uid, as a program does that was told to try again."""
+    writers, least = 8, 25
+
+    async def main() -> None:
+        acknowledged: list[str] = []
+        failures: list[StoreError] = []
+        stop = asyncio.Event()
+
+        async def write(db: SessionDB, name: int) -> int:
+            number = 0
+            while not stop.is_set():
+                uid = f"{name}-{number}"
+                try:
+                    await db.append_message("s", UserMessage(uid), uid=uid)
+                except StoreError as error:
+                    failures.append(error)
+                    await asyncio.sleep(0.05)
+                else:
+                    acknowledged.append(uid)
+                    number += 1
+            return number
+
+        async def grown_by(count: int) -> None:
+            wanted = len(acknowledged) + count
+            async with asyncio.timeout(30):
+                while len(acknowledged) < wanted:  # noqa: ASYNC110 - the writers tell nobody
+                    await asyncio.sleep(0.005)
+
+        async with make_store(busy_timeout_s=1.0) as db:
+            await db.create_session("s")
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(write(db, name)) for name in range(writers)]
+                await grown_by(least)
+                server.stop(how)
+                server.start()
+                await grown_by(least)
+                stop.set()
+            stored = [item.uid for item in await db.get_messages("s")]
+            assert sorted(acknowledged) == sorted(stored)
+            for name, task in enumerate(tasks):
+                own = [uid for uid in stored if uid.startswith(f"{name}-")]
+                assert own == [f"{name}-{number}" for number in range(task.result())]
+            assert failures
+            assert all(isinstance(error, StoreConnectionError | StoreBusyError) for error in failures)
+
+    asyncio.run(main())
+
+
 def test_a_backend_ended_during_its_commit_has_kept_nothing(server: Server, schema: str) -> None:
     async def main() -> None:
         store = backend(server, schema, pool_size=1)
@@ -98,9 +150,11 @@ def test_a_backend_ended_during_its_commit_has_kept_nothing(server: Server, sche
 
 
 @asynccontextmanager
-async def connection_lost_at_commit(server: Server, *, delivered: bool) -> AsyncIterator[str]:
+async def connection_lost_at_commit(
+    server: Server, *, delivered: bool, meanwhile: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[str]:
     """The address of a relay to the server that breaks once, at the commit after a counter was written: with
-    the commit delivered and the answer not, or before."""
+    the commit delivered and the answer not, or before. The client learns of it after `meanwhile`."""
     broken = False
     relays: set[asyncio.Task[None]] = set()
 
@@ -123,6 +177,8 @@ async def connection_lost_at_commit(server: Server, *, delivered: bool) -> Async
                         to_server.write(data)
                         await to_server.drain()
                         await upstream.read(65536)
+                    if meanwhile is not None:
+                        await meanwhile()
                     break
                 to_server.write(data)
                 await to_server.drain()
@@ -171,6 +227,41 @@ def test_a_connection_lost_during_the_commit_leaves_no_doubt(
             await store.write(partial(insert, "z"))
             await store.close()
         await other.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_number_that_another_transaction_got_after_a_crash_tells_nothing(
+    server: Server, schema: str, restarted: bool
+) -> None:
+    """The server forgets numbers that it gave out shortly before a crash, and gives them out again: another
+    transaction of that number may be committed where ours was lost."""
+
+    async def next_number() -> int:
+        return int((await server.ask("SELECT pg_current_xact_id()::text"))[0][0])
+
+    async def main() -> None:
+        other = backend(server, schema)
+        await other.read(partial(count, "x"))
+        await other.close()
+        number = await next_number()
+
+        async def crash() -> None:
+            if restarted:
+                server.stop(signal.SIGQUIT)
+                server.start()
+            else:
+                await server.crash()
+            while await next_number() < number + 20:
+                pass
+
+        async with connection_lost_at_commit(server, delivered=False, meanwhile=crash) as address:
+            store = PostgresBackend(Dsn(address), PostgresOptions(schema=schema, pool_size=1))
+            with pytest.raises(StoreConnectionError):
+                await store.write(partial(insert, "y"))
+            assert await store.read(partial(count, "y")) == 0
+            await store.close()
 
     asyncio.run(main())
 

@@ -14,7 +14,7 @@ from postgres.server import Server
 from postgres.test_both_back_ends import load
 
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
-KILLS = 100 if NIGHTLY else 8
+KILLS = 200 if NIGHTLY else 8
 ROWS = 200 if NIGHTLY else 25
 
 scripts = load("test_processes")
