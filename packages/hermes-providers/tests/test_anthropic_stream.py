@@ -194,7 +194,6 @@ def test_absent_usage_is_unknown_and_not_zero(usage: object) -> None:
     [
         ("end_turn", FinishReason.STOP),
         ("stop_sequence", FinishReason.STOP),
-        ("pause_turn", FinishReason.STOP),
         ("max_tokens", FinishReason.LENGTH),
         ("model_context_window_exceeded", FinishReason.LENGTH),
         ("refusal", FinishReason.CONTENT_FILTER),

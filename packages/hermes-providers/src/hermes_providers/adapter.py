@@ -1,7 +1,8 @@
 """Profile + wire + transport = `Provider`. One attempt for each request, no hidden retry.
 
-The one exception is a key that is refused or out of credit: where keys come from a function or a pool, the
-same call asks for another one and sends once more. Nothing was told by then.
+Two things are sent again within one call, and neither is a retry. Where keys come from a function or a pool,
+a key that is refused or out of credit is replaced by another; nothing was told by then. And a host that
+pauses in the middle of an answer is asked to go on, as its document wants.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from hermes_providers.refusals import Refusals, without_refused
 from hermes_providers.route import Route
 from hermes_providers.timeouts import StreamClock, Timeouts
 from hermes_providers.transport import Reply, Transport
-from hermes_providers.wire.base import CountRequest, ErrorReader, WireFormat
+from hermes_providers.wire.base import CountRequest, ErrorReader, ResponseReader, WireFormat
+from hermes_providers.wire.tool_names import original_names
 
 if TYPE_CHECKING:
     from hermes_messages.protocols import Provider, SupportsSecrets, SupportsTokenCount
@@ -101,6 +103,11 @@ class HttpProvider:
         """The parameters that `model` refused so far and that are left out of its requests since."""
         return self._refusals.of(model)
 
+    def left_out_parameters(self, model: str) -> frozenset[str]:
+        """All parameters of a `ChatRequest` that are not sent to `model`: those that it refused, and those
+        that the host does not have (a seed on Anthropic's wire, for example)."""
+        return self._refusals.of(model) | self._wire.absent
+
     def secret_values(self) -> tuple[str, ...]:
         """The keys and the header values: what must never be shown."""
         return self._route.secrets()
@@ -121,7 +128,15 @@ class HttpProvider:
         """
         request = without_refused(request, self._refusals.of(request.model))
         url, body = self._wire.builder.url(request), self._wire.builder.build(request)
-        assembler = StreamAssembler(self.origin(request.model), self._wire.name)
+        wire = self._wire
+        assembler = StreamAssembler(
+            self.origin(request.model),
+            wire.name,
+            think_tags=wire.think_tags,
+            starts_inside=wire.starts_inside,
+        )
+        names = original_names(request.tools, wire.tool_names)
+        reader: ResponseReader | None = None
         async with self._admission(request) as permit:
             key, may_renew = await self._route.keys.get(), True
             while True:
@@ -129,9 +144,8 @@ class HttpProvider:
                 async with self._transport.post(url, self._headers(key), body, clock) as reply:
                     read_error = self._error_reader(reply)
                     if 200 <= reply.status < 300:
-                        incoming = Incoming(
-                            reply, self._wire.make_reader(read_error), assembler, clock, read_error
-                        )
+                        reader = self._reader(reader, read_error)
+                        incoming = Incoming(reply, reader, assembler, clock, read_error, names)
                         try:
                             while (events := await incoming.next()) is not None:
                                 for event in events:
@@ -139,7 +153,11 @@ class HttpProvider:
                         except ProviderError as error:
                             self._learn(request, key, error)
                             raise
-                        break
+                        rest = reader.paused(body)
+                        if rest is None:
+                            break
+                        body = rest
+                        continue
                     failure = read_error(await _error_body(reply))
                 self._learn(request, key, failure)
                 if may_renew and failure.kind in _OF_THE_KEY:
@@ -181,6 +199,12 @@ class HttpProvider:
         return self._limiter.admit(
             estimate_tokens(request.history, request.tools) + (request.max_tokens or 0)
         )
+
+    def _reader(self, paused: ResponseReader | None, read_error: ErrorReader) -> ResponseReader:
+        if paused is None:
+            return self._wire.make_reader(read_error)
+        paused.resume(read_error)
+        return paused
 
     def _clock(self, request: ChatRequest) -> StreamClock:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hermes_messages import ErrorKind, ProviderError, StreamEvent
 from hermes_messages.assembler import StreamAssembler
+from hermes_messages.deltas import Delta
 from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
 from hermes_providers.timeouts import StreamClock
 from hermes_providers.transport import Reply
 from hermes_providers.wire.base import ErrorReader, ResponseReader
+from hermes_providers.wire.tool_names import with_original_name
 
 __all__ = ["Incoming"]
 
@@ -24,12 +28,15 @@ class Incoming:
         assembler: StreamAssembler,
         clock: StreamClock,
         read_error: ErrorReader,
+        names: Mapping[str, str],
     ) -> None:
+        """`names` maps names of tools on the wire to their own."""
         self._reply = reply
         self._reader = reader
         self._assembler = assembler
         self._clock = clock
         self._read_error = read_error
+        self._names = names
         self._parser = SSEParser()
         self._plain: bytearray | None = None
         self._begun = False
@@ -92,8 +99,7 @@ class Incoming:
         was_finished, was_done = self._reader.finished, self._reader.done
         try:
             for server_event in server_events:
-                for delta in self._reader.feed(server_event):
-                    told += self._assembler.feed(delta)
+                told += self._tell(self._reader.feed(server_event))
         except ProviderError as error:
             self._failure = error
             return told
@@ -117,9 +123,13 @@ class Incoming:
                 self._failure = self._early_end()
             deltas = []
         if self._failure is None:
-            for delta in (*deltas, *self._reader.close()):
-                told += self._assembler.feed(delta)
+            told += self._tell([*deltas, *self._reader.close()])
         return told
+
+    def _tell(self, deltas: list[Delta]) -> list[StreamEvent]:
+        if self._names:
+            deltas = [with_original_name(delta, self._names) for delta in deltas]
+        return [event for delta in deltas for event in self._assembler.feed(delta)]
 
     def _early_end(self) -> ProviderError:
         stray = self._parser.stray.strip()

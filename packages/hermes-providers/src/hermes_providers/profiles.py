@@ -16,7 +16,15 @@ from msgspec import Struct
 from hermes_messages import UnknownNameError
 from hermes_providers.wire_names import WireName
 
-__all__ = ["AuthHeader", "CallIdRule", "ChatQuirks", "Profile", "get_profile", "list_profiles"]
+__all__ = [
+    "AuthHeader",
+    "CallIdRule",
+    "ChatQuirks",
+    "Profile",
+    "ToolNameRule",
+    "get_profile",
+    "list_profiles",
+]
 
 
 class AuthHeader(Struct, frozen=True):
@@ -38,6 +46,19 @@ class CallIdRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     exact: bool = False
 
 
+class ToolNameRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which names of tools a host takes. Others are mapped, and mapped back in what it answers.
+
+    `max_length` counts characters. `allowed` is a regular expression for one character, `first` one for the
+    first. The default is OpenAI's: "Must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum
+    length of 64" ("Create chat completion", `tools`), which most hosts of its wire have taken over.
+    """
+
+    max_length: int = 64
+    allowed: str = "[a-zA-Z0-9_-]"
+    first: str | None = None
+
+
 class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one chat-completions host wants to be different. The defaults suit most hosts.
 
@@ -49,13 +70,15 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     text that a user message may hold; a short text stands for others. `merge_user_turns` joins user messages
     that follow each other. `names` sends the `name` of user messages. `json_arguments` makes the argument
     text of old calls valid JSON where it is not, because the host (or its chat template) parses it.
-    `call_ids` says which ids are taken.
+    `call_ids` says which ids are taken, `tool_names` which names of tools.
 
     Reasoning: `reasoning_read` are the response fields that may hold its text; the first that is present in a
     chunk counts. `reasoning_echo` names the field in which it goes back, and `reasoning_echo_missing` what
     goes there for a message with calls that came without reasoning, from another host for example.
     `replay_field` is for the host's own reasoning blocks. `reasoning_option` says how an effort is asked for:
-    a field, OpenRouter's object, a switch `thinking`, or the switch and the field.
+    a field, OpenRouter's object, a switch `thinking`, or the switch and the field. `think_tags` takes
+    reasoning in tags like `<think>` out of the text; `starts_inside` says that the host's chat template opens
+    the tag, so that the text begins with reasoning.
 
     Parameters: `max_tokens_key`, `seed_key`, `seed_option`, `parallel_option`, `tool_choice_option` and
     `stream_usage` say how they are called and whether they are taken. `response_format` says whether a schema
@@ -84,6 +107,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seed_option: bool = True
     seed_key: Literal["seed", "random_seed"] = "seed"
     call_ids: CallIdRule = CallIdRule()
+    tool_names: ToolNameRule = ToolNameRule()
     reasoning_echo: Literal["reasoning_content", "reasoning"] | None = None
     reasoning_echo_missing: str | None = None
     replay_field: Literal["reasoning_details"] | None = None
@@ -96,6 +120,8 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema_dialect: Literal["full", "no_refs"] = "full"
     cache_key: Literal["prompt_cache_key", "session_id"] | None = None
     cache_markers: tuple[str, ...] = ()
+    think_tags: bool = True
+    starts_inside: bool = False
     reasoning_read: tuple[str, ...] = ("reasoning_content", "reasoning")
     error_finishes: tuple[str, ...] = ("error",)
 

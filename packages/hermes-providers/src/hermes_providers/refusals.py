@@ -29,6 +29,7 @@ DROPPABLE: Mapping[str, Mapping[str, object]] = {
     "effort": {"reasoning_effort": None},
     "prompt_cache_key": {"session_id": None},
     "session_id": {"session_id": None},
+    "max_output_tokens": {"max_tokens": None},
     "max_tokens": {},
     "max_completion_tokens": {},
     "stream_options": {},
@@ -76,7 +77,7 @@ def plain_name(parameter: str | None) -> str:
 _CAMEL = {
     "stopSequences": "stop_sequences",
     "thinkingConfig": "thinking_config",
-    "maxOutputTokens": "max_tokens",
+    "maxOutputTokens": "max_output_tokens",
     "reasoningEffort": "reasoning_effort",
 }
 

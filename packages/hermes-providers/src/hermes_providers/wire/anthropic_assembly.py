@@ -7,8 +7,9 @@ from msgspec import Raw
 
 from hermes_messages.deltas import Delta, ReasoningChunk, TextChunk, ToolCallChunk
 from hermes_providers.streaming.json_bytes import dump, whole_characters
-from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL, text_of
+from hermes_providers.wire.anthropic_replay import text_of
 from hermes_providers.wire.joined_text import JoinedText
+from hermes_providers.wire.output_tool import OUTPUT_TOOL
 
 __all__ = ["ContentReader"]
 
@@ -33,11 +34,12 @@ class _Block:
 class ContentReader:
     """Takes the blocks' events. An index that is missing or unknown means the block begun last."""
 
-    __slots__ = ("_blocks", "_by_index", "_spoken", "_thought")
+    __slots__ = ("_blocks", "_by_index", "_offset", "_spoken", "_thought")
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}
+        self._offset = 0
         self._spoken = JoinedText()
         self._thought = JoinedText()
 
@@ -98,6 +100,19 @@ class ContentReader:
         """Nothing more comes."""
         return [delta for block in self._blocks for delta in self._end(block)]
 
+    def begin_anew(self) -> None:
+        """What comes from now on is of another reply, whose indices begin at 0 again."""
+        self._offset = len(self._blocks)
+        self._by_index.clear()
+
+    def all_blocks(self) -> list[Raw]:
+        """All blocks in order, calls without their input."""
+        return [_whole(block) for block in self._blocks]
+
+    def has_calls(self) -> bool:
+        """Whether there are calls for us, the one with the answer among them."""
+        return any(block.kind in {"tool_use", "answer"} for block in self._blocks)
+
     def replay_blocks(self) -> list[Raw]:
         """All blocks in order; none when the message's text and calls say the same."""
         kinds = [block.kind for block in self._blocks if block.kind != "answer"]
@@ -105,7 +120,7 @@ class ContentReader:
         plain = set(kinds[:calls_from]) <= {"text"} and set(kinds[calls_from:]) <= {"tool_use"}
         if plain and not any(block.citations for block in self._blocks):
             return []
-        return [_whole(block) for block in self._blocks]
+        return self.all_blocks()
 
     def _known(self, index: object) -> _Block | None:
         if isinstance(index, int):
@@ -120,9 +135,9 @@ class ContentReader:
         return block
 
     def _begin(self, kind: str, fields: dict[str, Raw], index: object) -> _Block:
-        wire_index = index if isinstance(index, int) else len(self._blocks)
+        wire_index = index if isinstance(index, int) else len(self._blocks) - self._offset
         kept = {name: Raw(bytes(value)) for name, value in fields.items()}  # not a view of the whole event
-        block = self._by_index[wire_index] = _Block(kind, kept, wire_index)
+        block = self._by_index[wire_index] = _Block(kind, kept, self._offset + wire_index)
         self._blocks.append(block)
         if kind not in {"text", "answer"}:
             self._spoken.interrupt()

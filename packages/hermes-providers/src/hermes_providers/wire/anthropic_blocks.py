@@ -41,6 +41,7 @@ from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
 from hermes_providers.wire.anthropic_replay import own_blocks, rebuilt
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["HEADER_LENGTH", "SEAM", "encode_segment"]
@@ -120,7 +121,7 @@ def _answer(message: AssistantMessage, quirks: AnthropicQuirks, origin: Origin, 
         return {
             "type": "tool_use",
             "id": wire_call_id(call.id + suffix, quirks.call_ids),
-            "name": call.name,
+            "name": wire_tool_name(call.name, quirks.tool_names),
             "input": Raw(valid_arguments(call.arguments).encode()),
         }
 

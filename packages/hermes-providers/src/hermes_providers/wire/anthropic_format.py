@@ -29,7 +29,17 @@ def make_wire(settings: WireSettings) -> WireFormat:
     counter = None
     if quirks.count_path is not None:
         counter = AnthropicTokenCounter(builder, address(settings.base_url, quirks.count_path))
-    return WireFormat(WIRE, builder, AnthropicStreamReader, headers, counter)
+    return WireFormat(
+        WIRE,
+        builder,
+        AnthropicStreamReader,
+        headers,
+        counter,
+        tool_names=quirks.tool_names,
+        think_tags=quirks.think_tags,
+        starts_inside=quirks.starts_inside,
+        absent=frozenset({"seed"}),
+    )
 
 
 class _Count(msgspec.Struct):

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from hermes_messages import ChatRequest
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, ModelRules
-from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL
 from hermes_providers.wire.anthropic_schema import answer_schema
+from hermes_providers.wire.output_tool import OUTPUT_TOOL
 
 __all__ = ["Circumstances", "answers_by_tool", "parameters", "thinks_on_budget"]
 

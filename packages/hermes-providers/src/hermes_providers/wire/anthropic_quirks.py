@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_providers.credentials import join_url
-from hermes_providers.profiles import CallIdRule
+from hermes_providers.profiles import CallIdRule, ToolNameRule
 
 __all__ = ["WIRE", "AnthropicQuirks", "ModelRules", "address", "rules_for"]
 
@@ -22,6 +22,10 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     host does not count. `version` and `beta` go into the headers `anthropic-version` and `anthropic-beta`.
     The wire demands `max_tokens`; `default_max_tokens` stands for it where the caller names none, a thinking
     budget comes on top. `cache_markers` places up to four cache breakpoints that live for `cache_ttl`.
+
+    `call_ids` and `tool_names` say which ids of calls and which names of tools are taken. `think_tags` takes
+    reasoning in tags like `<think>` out of the text, for hosts that have no blocks for it; `starts_inside`
+    says that the text begins inside such a tag.
 
     `thinking` says how reasoning is asked for: by the table of models, or always in one of the two forms.
     `thinking_display` is sent with the adaptive form. `replay` says whose thinking blocks go back: those of
@@ -37,12 +41,16 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_max_tokens: int = 16_384
     # The host's words: tool_use.id "String should match pattern '^[a-zA-Z0-9_-]+$'"
     call_ids: CallIdRule = CallIdRule(max_length=64, allowed="[a-zA-Z0-9_-]")
+    # tools.0.custom.name: "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+    tool_names: ToolNameRule = ToolNameRule(max_length=128)
     cache_markers: bool = True
     cache_ttl: Literal["5m", "1h"] = "5m"
     thinking: Literal["by_model", "adaptive", "budget", "none"] = "by_model"
     thinking_display: Literal["summarized", "omitted"] | None = "summarized"
     replay: Literal["same_model", "same_host", "any"] = "same_model"
     unsigned_thinking: bool = False
+    think_tags: bool = False
+    starts_inside: bool = False
     response_format: Literal["by_model", "native", "output_tool", "none"] = "by_model"
 
 

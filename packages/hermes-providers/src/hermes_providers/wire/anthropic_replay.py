@@ -19,10 +19,7 @@ from hermes_messages.parts import Origin, Replay, content_text
 from hermes_providers.wire.anthropic_quirks import WIRE, AnthropicQuirks
 from hermes_providers.wire.joined_text import JoinedText
 
-__all__ = ["OUTPUT_TOOL", "begins_with_thinking", "own_blocks", "rebuilt"]
-
-OUTPUT_TOOL = "submit_structured_answer"
-"""The tool whose arguments are the answer, where a schema can not be asked for otherwise."""
+__all__ = ["begins_with_thinking", "own_blocks", "rebuilt", "sent_blocks", "text_of"]
 
 Block = dict[str, Raw]
 
@@ -89,6 +86,12 @@ def rebuilt(
         wired.insert(place, {"type": "text", "text": text})
     wired.extend(call_block(call) for call in calls.values())
     return wired
+
+
+def sent_blocks(blocks: Sequence[Raw]) -> list[Block]:
+    """Blocks of a response that was paused, as the next request may hold them."""
+    known = [(block, text_of(block, "type")) for block in map(_blocks_decoder.decode, blocks)]
+    return [_sent(block, kind) for block, kind in known if _is_sendable(block, kind, AnthropicQuirks())]
 
 
 def text_of(block: Block, field: str) -> str:

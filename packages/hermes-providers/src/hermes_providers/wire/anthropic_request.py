@@ -18,6 +18,7 @@ from msgspec import Raw
 from hermes_messages import ChatRequest, Message, MessageLog, ToolSpec
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import StableBytes
+from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH, encode_segment
 from hermes_providers.wire.anthropic_cache import (
@@ -34,12 +35,14 @@ from hermes_providers.wire.anthropic_parameters import (
     thinks_on_budget,
 )
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, rules_for
-from hermes_providers.wire.anthropic_replay import OUTPUT_TOOL, begins_with_thinking, own_blocks
-from hermes_providers.wire.anthropic_schema import input_schema
+from hermes_providers.wire.anthropic_replay import begins_with_thinking, own_blocks
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of, last_answer
+from hermes_providers.wire.output_tool import answer_tool
+from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import ModelEncoders, unsendable
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["AnthropicRequestBuilder"]
 
@@ -86,8 +89,10 @@ class AnthropicRequestBuilder:
             facts.tools = request.tools
         circumstances = self._circumstances(request, has_tools=bool(sent_tools))
         tools = self._tool_blocks(sent_tools)
-        if answers_by_tool(request, self._quirks, circumstances):
-            tools = b",".join(filter(None, (tools, _output_tool(request))))
+        schema = request.response_schema
+        if schema is not None and answers_by_tool(request, self._quirks, circumstances):
+            answer = dump(_tool(answer_tool(schema), self._quirks.tool_names))
+            tools = b",".join(filter(None, (tools, answer)))
             circumstances = msgspec.structs.replace(circumstances, has_tools=True)
         fields = parameters(request, self._quirks, circumstances)
         fields.update(self._extra_body)
@@ -148,7 +153,7 @@ class AnthropicRequestBuilder:
     def _tool_blocks(self, tools: tuple[ToolSpec, ...]) -> bytes:
         if tools is not self._tools:
             self._tools = tools
-            self._tools_bytes = b",".join(dump(_tool(tool)) for tool in tools)
+            self._tools_bytes = b",".join(dump(_tool(tool, self._quirks.tool_names)) for tool in tools)
         return self._tools_bytes
 
 
@@ -162,19 +167,10 @@ def _sent_tools(request: ChatRequest, facts: LogFacts) -> tuple[ToolSpec, ...]:
     return facts.tools
 
 
-def _tool(tool: ToolSpec) -> dict[str, object]:
+def _tool(tool: ToolSpec, names: ToolNameRule) -> dict[str, object]:
     described = {"description": tool.description} if tool.description.strip() else {}
-    return {"name": tool.name, **described, "input_schema": input_schema(tool.parameters)}
-
-
-def _output_tool(request: ChatRequest) -> bytes:
-    return dump(
-        {
-            "name": OUTPUT_TOOL,
-            "description": "Give the final answer, in the form of this tool's input.",
-            "input_schema": request.response_schema,
-        }
-    )
+    name = wire_tool_name(tool.name, names)
+    return {"name": name, **described, "input_schema": object_at_top(tool.parameters)}
 
 
 def _sorted(segments: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:

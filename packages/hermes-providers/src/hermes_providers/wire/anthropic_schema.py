@@ -13,7 +13,7 @@ from msgspec import Raw
 from hermes_messages import JsonObject, JsonValue
 from hermes_providers.streaming.json_bytes import dump
 
-__all__ = ["answer_schema", "input_schema"]
+__all__ = ["answer_schema"]
 
 _REFUSED = frozenset(
     {
@@ -41,15 +41,6 @@ def answer_schema(schema: Raw) -> Raw:
     except msgspec.DecodeError:
         return schema
     return Raw(dump(_object_schema(value))) if isinstance(value, dict) else schema
-
-
-def input_schema(parameters: Raw) -> Raw:
-    """A tool's schema: "tools.0.custom.input_schema.type: Field required" where it has no type."""
-    try:
-        fields = msgspec.json.decode(parameters, type=dict[str, Raw])
-    except msgspec.MsgspecError:
-        return parameters  # no object, which the host will refuse
-    return parameters if "type" in fields else Raw(dump({"type": "object", **fields}))
 
 
 def _schema(value: JsonValue) -> JsonValue:

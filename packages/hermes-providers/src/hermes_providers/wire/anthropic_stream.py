@@ -17,6 +17,8 @@ from hermes_messages import JsonValue
 from hermes_messages.deltas import Delta, FinishChunk, MetaChunk, RefusalChunk, ReplayChunk, UsageChunk
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_assembly import ContentReader
+from hermes_providers.wire.anthropic_pause import MAX_PAUSES, continued
+from hermes_providers.wire.anthropic_replay import sent_blocks
 from hermes_providers.wire.anthropic_usage import UsageCounter
 from hermes_providers.wire.base import ErrorReader
 from hermes_providers.wire.event_reader import EventReader
@@ -34,6 +36,7 @@ class _Delta(Struct, frozen=True):
     citation: Raw = Raw(b"")
     stop_reason: Any = None
     stop_details: Any = None
+    container: Any = None
 
 
 class _Event(Struct):
@@ -53,6 +56,7 @@ class _Answer(Struct):
     content: list[dict[str, Raw]] | None = None
     stop_reason: Any = None
     stop_details: Any = None
+    container: Any = None
     usage: Any = None
     error: Any = None
 
@@ -68,6 +72,25 @@ class AnthropicStreamReader(EventReader[_Event]):
         super().__init__(read_error)
         self._content = ContentReader()
         self._usage = UsageCounter()
+        self._asked: bytes | None = None
+        self._container: str | None = None
+        self._pauses = 0
+        self._is_paused = False
+
+    def paused(self, body: bytes) -> bytes | None:
+        """The body that lets the host go on with its own tools where it paused; None where it did not."""
+        if not self._is_paused:
+            return None
+        self._asked = self._asked or body
+        return continued(self._asked, self._content.all_blocks(), self._container)
+
+    def resume(self, read_error: ErrorReader) -> None:
+        """The rest of a paused answer follows: its blocks stand behind the ones so far."""
+        super().resume(read_error)
+        self._is_paused = False
+        self._pauses += 1
+        self._content.begin_anew()
+        self._usage.begin_anew()
 
     def _decode(self, data: bytes) -> _Event:
         return _event_decoder.decode(data)
@@ -104,13 +127,14 @@ class AnthropicStreamReader(EventReader[_Event]):
             deltas += self._content.start(index, block)
             deltas += self._content.stop(index)
         self._usage.add(answer.usage, final=True)
+        self._keep_container(answer.container)
         self._finish(answer.stop_reason, answer.stop_details, deltas)
         self._done = True
         return deltas
 
     def _rest(self) -> list[Delta]:
         """The response's blocks in their order, where they say more than its text and calls do."""
-        return [ReplayChunk(block) for block in self._content.replay_blocks()]
+        return [] if self._is_paused else [ReplayChunk(block) for block in self._content.replay_blocks()]
 
     def _read_event(self, kind: str, said: _Event) -> list[Delta]:
         match kind:
@@ -125,6 +149,7 @@ class AnthropicStreamReader(EventReader[_Event]):
             case "message_delta":
                 self._usage.add(said.usage, final=True)
                 deltas: list[Delta] = []
+                self._keep_container(said.delta.container)
                 self._finish(said.delta.stop_reason, said.delta.stop_details, deltas)
                 return deltas
             case "message_stop":
@@ -153,6 +178,7 @@ class AnthropicStreamReader(EventReader[_Event]):
         if not isinstance(message, dict):
             return []
         self._usage.add(message.get("usage"), final=False)
+        self._keep_container(message.get("container"))
         return [MetaChunk(_string(message.get("model")), _string(message.get("id")))]
 
     def _finish(self, reason: object, details: object, deltas: list[Delta]) -> None:
@@ -165,7 +191,19 @@ class AnthropicStreamReader(EventReader[_Event]):
         if isinstance(reason, str) and reason.strip():
             deltas += self._content.stop_all()
             self._finished = True
-            deltas.append(FinishChunk(reason))
+            self._is_paused = self._may_go_on(reason)
+            if not self._is_paused:
+                deltas.append(FinishChunk(reason))
+
+    def _may_go_on(self, reason: str) -> bool:
+        """Whether the host waits for nothing but to be asked; calls for us are ours to answer first."""
+        if reason != "pause_turn" or self._pauses >= MAX_PAUSES or self._content.has_calls():
+            return False
+        return bool(sent_blocks(self._content.all_blocks()))
+
+    def _keep_container(self, container: object) -> None:
+        if isinstance(container, dict):
+            self._container = _string(container.get("id")) or self._container
 
 
 def _string(value: object) -> str | None:

@@ -8,6 +8,7 @@ breakpoint; the whole prompt is `cache_read_input_tokens + cache_creation_input_
 from __future__ import annotations
 
 from hermes_messages import JsonValue, Usage
+from hermes_messages.usage import add_usage
 
 __all__ = ["UsageCounter"]
 
@@ -17,9 +18,10 @@ _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 class UsageCounter:
     """Takes figures as they come; a later one replaces an earlier one, a missing one does not."""
 
-    __slots__ = ("_counts", "_thinking")
+    __slots__ = ("_before", "_counts", "_thinking")
 
     def __init__(self) -> None:
+        self._before: Usage | None = None
         self._counts: dict[str, int] = {}
         self._thinking: int | None = None
 
@@ -35,8 +37,16 @@ class UsageCounter:
         if final and isinstance(details, dict):
             self._thinking = _count(details.get("thinking_tokens"))
 
+    def begin_anew(self) -> None:
+        """What comes from now on is of another request, and is added."""
+        self._before = self.usage()
+        self._counts, self._thinking = {}, None
+
     def usage(self) -> Usage | None:
         """What is known; None when it is nothing."""
+        return add_usage(self._before, self._usage_of_this())
+
+    def _usage_of_this(self) -> Usage | None:
         prompt = [self._counts[name] for name in _PROMPT if name in self._counts]
         usage = Usage(
             input_tokens=sum(prompt) if "input_tokens" in self._counts else None,

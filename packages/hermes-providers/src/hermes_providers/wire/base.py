@@ -9,6 +9,7 @@ from msgspec import Raw, Struct, field
 
 from hermes_messages import ChatRequest, ProviderError
 from hermes_messages.deltas import Delta
+from hermes_providers.profiles import ToolNameRule
 from hermes_providers.refusals import Refusals
 from hermes_providers.streaming.sse import ServerSentEvent
 
@@ -63,6 +64,14 @@ class ResponseReader(Protocol):
         """What could only be said at the end."""
         ...
 
+    def paused(self, body: bytes) -> bytes | None:
+        """The body that lets the host go on where it paused the answer to `body`; None where it did not."""
+        ...
+
+    def resume(self, read_error: ErrorReader) -> None:
+        """What is fed from now on is the rest of the answer, in another reply."""
+        ...
+
 
 class CountRequest(Struct, frozen=True):
     """A POST that asks a host about the tokens of a request."""
@@ -103,6 +112,8 @@ class WireFormat(Struct, frozen=True):
     """The two halves of a wire: `builder` is kept, a reader is made for each response.
 
     `headers` go with every request of this wire; those of the user win. `counter` is for hosts that count.
+    `tool_names` are the names that the host takes. `think_tags` and `starts_inside` as in `StreamAssembler`.
+    `absent` are the parameters of a `ChatRequest` that the host does not have, and that are left out.
     """
 
     name: str
@@ -110,3 +121,7 @@ class WireFormat(Struct, frozen=True):
     make_reader: Callable[[ErrorReader], ResponseReader]
     headers: Mapping[str, str] = {}
     counter: TokenCounter | None = None
+    tool_names: ToolNameRule = ToolNameRule()
+    think_tags: bool = True
+    starts_inside: bool = False
+    absent: frozenset[str] = frozenset()

@@ -86,6 +86,15 @@ class EventReader(ABC, Generic[T]):
         """What could only be said at the end."""
         return [*self._halves.rest(), *self._rest()]
 
+    def paused(self, body: bytes) -> bytes | None:  # noqa: ARG002 - most wires have no pauses
+        """The body that lets the host go on where it paused the answer to `body`; None where it did not."""
+        return None
+
+    def resume(self, read_error: ErrorReader) -> None:
+        """What is fed from now on is the rest of the answer, in another reply."""
+        self._read_error = read_error
+        self._finished = self._done = False
+
     def _failure(self, data: bytes) -> ProviderError:
         """The typed error of an event that is called an error."""
         return self._read_error(data)

@@ -18,9 +18,11 @@ from msgspec import Raw, Struct
 from hermes_messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.parts import Content, ImagePart, OpaquePart, Origin, Part, TextPart, content_text
 from hermes_messages.transcript_rules import is_blank
+from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.gemini_media import media_part
 from hermes_providers.wire.gemini_replay import own_parts, sent_part
+from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["SYSTEM_SEGMENT", "ModelRules", "encode_segment", "join_segments"]
@@ -42,11 +44,12 @@ _NO_TEXT = "(empty message)"
 
 
 class ModelRules(Struct, frozen=True):
-    """What the model wants: ids on calls, images inside of results, signatures on calls."""
+    """What the model wants: ids on calls, images inside of results, signatures on calls, names of tools."""
 
     ids: bool
     tool_images: bool
     signatures: bool
+    tool_names: ToolNameRule
 
 
 def encode_segment(messages: Sequence[Message], rules: ModelRules, origin: Origin) -> bytes:
@@ -137,7 +140,7 @@ def _round(messages: Sequence[Message], rules: ModelRules, origin: Origin) -> by
 
 def _assistant(message: AssistantMessage, rules: ModelRules, origin: Origin) -> tuple[list[bytes], set[str]]:
     """The parts of a message, and the ids of its calls that have none on the wire."""
-    own = own_parts(message, origin)
+    own = own_parts(message, origin, rules.tool_names)
     if own is None:
         return _rebuilt(message, rules), set()
     parts: list[bytes] = []
@@ -167,7 +170,10 @@ def _rebuilt(message: AssistantMessage, rules: ModelRules) -> list[bytes]:
         parts.append(dump({"text": text if text.strip() else _NO_TEXT}))
     for place, call in enumerate(message.tool_calls):
         fields: JsonDict = {"id": call.id} if rules.ids else {}
-        fields |= {"name": call.name, "args": Raw(valid_arguments(call.arguments))}
+        fields |= {
+            "name": wire_tool_name(call.name, rules.tool_names),
+            "args": Raw(valid_arguments(call.arguments)),
+        }
         encoded = dump({"functionCall": fields})
         parts.append(_marked(encoded) if rules.signatures and place == 0 else encoded)
     return parts
@@ -192,7 +198,8 @@ def _result(
         text = "(image)" if images else _NO_OUTPUT
     fields: JsonDict = {"id": message.tool_call_id} if with_id else {}
     key = "output" if message.status == "ok" else "error"
-    fields |= {"name": name or message.name or "unknown", "response": {key: text}}
+    called = wire_tool_name(name or message.name or "unknown", rules.tool_names)
+    fields |= {"name": called, "response": {key: text}}
     if inside:
         fields["parts"] = [media_part(image) for image in inside]
     return {"functionResponse": fields}, [media_part(image) for image in images if image not in inside]

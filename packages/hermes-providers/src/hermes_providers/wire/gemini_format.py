@@ -33,4 +33,13 @@ def make_wire(settings: WireSettings) -> WireFormat:
     """Both halves of the wire. Raises `ConfigurationError` for an extra body that can not be sent."""
     quirks = settings.quirks if isinstance(settings.quirks, GeminiQuirks) else GeminiQuirks()
     builder = GeminiRequestBuilder(settings, quirks)
-    return WireFormat(WIRE, builder, GeminiStreamReader, counter=GeminiTokenCounter(builder))
+    return WireFormat(
+        WIRE,
+        builder,
+        GeminiStreamReader,
+        counter=GeminiTokenCounter(builder),
+        tool_names=quirks.tool_names,
+        think_tags=quirks.think_tags,
+        starts_inside=quirks.starts_inside,
+        absent=frozenset({"parallel_tool_calls"}),
+    )

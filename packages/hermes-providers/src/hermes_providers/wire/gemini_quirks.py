@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_messages import ReasoningEffort
+from hermes_providers.profiles import ToolNameRule
 
 __all__ = [
     "WIRE",
@@ -48,7 +49,9 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     schema in a request without tools, and not at all in one with tools; by a tool whose arguments are the
     answer; or never. "by_model" asks by a schema, and older models beside tools by a tool.
     `schema_dialect` "openapi" sends schemas in Gemini's own dialect, "json_schema" as they are.
-    `include_thoughts` asks for a readable summary of the thoughts when an effort is asked for.
+    `include_thoughts` asks for a readable summary of the thoughts when an effort is asked for. `tool_names`
+    says which names of tools are taken. `think_tags` takes reasoning in tags like `<think>` out of the text;
+    `starts_inside` says that the text begins inside such a tag.
     """
 
     call_ids: Literal["by_model", "always", "never"] = "by_model"
@@ -57,6 +60,11 @@ class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     response_format: Literal["by_model", "with_tools", "without_tools", "output_tool", "none"] = "by_model"
     schema_dialect: Literal["openapi", "json_schema"] = "openapi"
     include_thoughts: bool = True
+    # "FunctionDeclaration" (ai.google.dev/api/caching): "underscores, colons, dots, and dashes, with a
+    # maximum length of 64"; Vertex AI besides: "Must start with a letter or an underscore".
+    tool_names: ToolNameRule = ToolNameRule(allowed="[a-zA-Z0-9_.:-]", first="[a-zA-Z_]")
+    think_tags: bool = False
+    starts_inside: bool = False
 
 
 def _version(model: str) -> tuple[int, int] | None:

@@ -14,9 +14,11 @@ from msgspec import Raw
 
 from hermes_messages import AssistantMessage
 from hermes_messages.parts import Origin, content_text
+from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.streaming.json_text import read_tolerantly
 from hermes_providers.wire.gemini_quirks import WIRE
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = [
     "KeptParts",
@@ -122,7 +124,9 @@ def read_part(raw: Raw) -> tuple[ResponsePart, Raw] | None:
         return None
 
 
-def own_parts(message: AssistantMessage, origin: Origin) -> list[tuple[ResponsePart, Raw]] | None:
+def own_parts(
+    message: AssistantMessage, origin: Origin, names: ToolNameRule
+) -> list[tuple[ResponsePart, Raw]] | None:
     """The parts of `message` that `origin` made; None when another made them, or when they no longer say what
     the message says: text or calls that were edited, cut or refused since do not come back to life."""
     replay = message.replay
@@ -132,13 +136,13 @@ def own_parts(message: AssistantMessage, origin: Origin) -> list[tuple[ResponseP
         parts = [(_part_decoder.decode(block), block) for block in replay.blocks]
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return parts if _says_the_same([part for part, _ in parts], message) else None
+    return parts if _says_the_same([part for part, _ in parts], message, names) else None
 
 
-def _says_the_same(parts: Sequence[ResponsePart], message: AssistantMessage) -> bool:
+def _says_the_same(parts: Sequence[ResponsePart], message: AssistantMessage, names: ToolNameRule) -> bool:
     calls = [part.function_call for part in parts if part.function_call is not None]
     if [(call.name, arguments_text(call)) for call in calls] != [
-        (call.name, call.arguments) for call in message.tool_calls
+        (wire_tool_name(call.name, names), call.arguments) for call in message.tool_calls
     ]:
         return False
     if any(own.id not in (None, call.id) for own, call in zip(calls, message.tool_calls, strict=True)):

@@ -39,7 +39,9 @@ from hermes_providers.wire.gemini_quirks import (
 )
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import ModelEncoders, split_system, unsendable
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["GeminiRequestBuilder"]
 
@@ -102,6 +104,7 @@ class GeminiRequestBuilder:
             ids=sends_ids(self._quirks, model),
             tool_images=is_tool_image_model(self._quirks, model),
             signatures=wants_signatures(self._quirks, model),
+            tool_names=self._quirks.tool_names,
         )
         return StableBytes(partial(encode_segment, rules=rules, origin=origin))
 
@@ -159,12 +162,14 @@ class GeminiRequestBuilder:
     def _declaration(self, tool: ToolSpec) -> dict[str, object]:
         """A tool. Parameters in its own dialect and in JSON schema have fields of their own ("Tool",
         ai.google.dev/api/caching#FunctionDeclaration); a tool without any has neither."""
-        declared: dict[str, object] = {"name": tool.name, "description": tool.description}
-        parameters = in_gemini_dialect(tool.parameters)
+        name = wire_tool_name(tool.name, self._quirks.tool_names)
+        declared: dict[str, object] = {"name": name, "description": tool.description}
+        whole = object_at_top(tool.parameters)  # "parameters schema should be of type OBJECT"
+        parameters = in_gemini_dialect(whole)
         if parameters is None:
             return declared
         if self._quirks.schema_dialect == "json_schema":
-            return declared | {"parametersJsonSchema": tool.parameters}
+            return declared | {"parametersJsonSchema": whole}
         return declared | {"parameters": parameters}
 
 

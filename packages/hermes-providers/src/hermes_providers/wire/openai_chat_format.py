@@ -26,4 +26,14 @@ def make_wire(settings: WireSettings) -> WireFormat:
         extra_body=settings.extra_body,
         refusals=settings.refusals,
     )
-    return WireFormat(WIRE, builder, partial(ChatStreamReader, quirks))
+    absent = {"seed": quirks.seed_option, "parallel_tool_calls": quirks.parallel_option}
+    absent["reasoning_effort"] = quirks.reasoning_option != "none"
+    return WireFormat(
+        WIRE,
+        builder,
+        partial(ChatStreamReader, quirks),
+        tool_names=quirks.tool_names,
+        think_tags=quirks.think_tags,
+        starts_inside=quirks.starts_inside,
+        absent=frozenset(name for name, taken in absent.items() if not taken),
+    )

@@ -35,6 +35,7 @@ from hermes_messages.transcript_rules import is_blank
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["WIRE", "encode_segment", "encode_system"]
@@ -194,7 +195,7 @@ def _call(call: ToolCall, quirks: ChatQuirks) -> JsonDict:
     return {
         "id": wire_call_id(call.id, quirks.call_ids),
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
+        "function": {"name": wire_tool_name(call.name, quirks.tool_names), "arguments": arguments},
     }
 
 

@@ -23,8 +23,9 @@ from hermes_providers.wire.cache_markers import with_markers
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
-from hermes_providers.wire.schema_dialect import without_refs
+from hermes_providers.wire.schema_dialect import object_at_top, without_refs
 from hermes_providers.wire.sent_history import ModelEncoders, unsendable
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ChatRequestBuilder"]
 
@@ -199,9 +200,9 @@ def _tools(tools: Sequence[ToolSpec], quirks: ChatQuirks) -> list[object]:
         {
             "type": "function",
             "function": {
-                "name": tool.name,
+                "name": wire_tool_name(tool.name, quirks.tool_names),
                 "description": tool.description,
-                "parameters": _in_dialect(tool.parameters, quirks),
+                "parameters": _in_dialect(object_at_top(tool.parameters), quirks),
             },
         }
         for tool in tools

@@ -36,4 +36,14 @@ def make_wire(settings: WireSettings) -> WireFormat:
     quirks = settings.quirks if isinstance(settings.quirks, ResponsesQuirks) else ResponsesQuirks()
     builder = ResponsesRequestBuilder(settings, quirks)
     url = join_url(settings.base_url, quirks.path + "/input_tokens")
-    return WireFormat(WIRE, builder, ResponsesStreamReader, counter=ResponsesTokenCounter(url, builder))
+    absent = {"seed": quirks.seed_option, "stop": quirks.stop_option}
+    return WireFormat(
+        WIRE,
+        builder,
+        ResponsesStreamReader,
+        counter=ResponsesTokenCounter(url, builder),
+        tool_names=quirks.tool_names,
+        think_tags=quirks.think_tags,
+        starts_inside=quirks.starts_inside,
+        absent=frozenset(name for name, taken in absent.items() if not taken),
+    )

@@ -26,6 +26,7 @@ from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.openai_responses_replay import own_items
+from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["SYSTEM_SEGMENT", "encode_segment", "text_message"]
@@ -114,7 +115,7 @@ def _round(
                     ids = _ANY_ID
                 else:
                     ending = renamed.get(id(message), "")
-                items += _rebuilt(message, ids, ending) if own is None else own
+                items += _rebuilt(message, quirks, ids, ending) if own is None else own
             case ToolMessage():
                 output, moved = _output(message.content, quirks)
                 call_id = wire_call_id(message.tool_call_id + ending, ids)
@@ -127,7 +128,9 @@ def _round(
     return items
 
 
-def _rebuilt(message: AssistantMessage, ids: CallIdRule, ending: str) -> list[object]:
+def _rebuilt(
+    message: AssistantMessage, quirks: ResponsesQuirks, ids: CallIdRule, ending: str
+) -> list[object]:
     """The message from its own fields, without reasoning and without the host's ids of items."""
     items: list[object] = []
     text = content_text(message.content)
@@ -139,7 +142,7 @@ def _rebuilt(message: AssistantMessage, ids: CallIdRule, ending: str) -> list[ob
         {
             "type": "function_call",
             "call_id": wire_call_id(call.id + ending, ids),
-            "name": call.name,
+            "name": wire_tool_name(call.name, quirks.tool_names),
             "arguments": valid_arguments(call.arguments),
         }
         for call in message.tool_calls

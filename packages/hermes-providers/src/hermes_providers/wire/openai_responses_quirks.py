@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from hermes_providers.profiles import CallIdRule
+from hermes_providers.profiles import CallIdRule, ToolNameRule
 
 __all__ = ["WIRE", "ResponsesQuirks"]
 
@@ -17,17 +17,21 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The defaults are those of OpenAI, used without a state on its side.
 
     `path` is appended to the base URL. `system_as` says where the system text goes: in `instructions`, or in
-    a first message of that role. `call_ids` says which ids of calls are taken.
+    a first message of that role. `call_ids` says which ids of calls are taken, `tool_names` which names of
+    tools.
 
     Reasoning: `encrypted_reasoning` asks for reasoning items that can be sent back, except from the models
     whose names begin with one of `models_without_reasoning`. `replay` says when the items of an earlier
     response go back: "encrypted" if all of its reasoning items carry encrypted content, "always" (open models
-    that take plain reasoning back), or "never". `reasoning_summary` asks for a readable summary.
+    that take plain reasoning back), or "never". `reasoning_summary` asks for a readable summary. `think_tags`
+    takes reasoning in tags like `<think>` out of the text, for hosts that have no items for it;
+    `starts_inside` says that the text begins inside such a tag.
 
     Parameters: `tool_images` says that the output of a call may hold images; otherwise they move into a user
     message behind it. `response_format` says whether a schema can be asked for: always, only in a request
-    without tools, or never. `parallel_option` and `cache_key` say whether `parallel_tool_calls` and
-    `prompt_cache_key` are taken.
+    without tools, as a tool whose arguments are the answer, or never. `parallel_option` and `cache_key` say
+    whether `parallel_tool_calls` and `prompt_cache_key` are taken. `seed_option` and `stop_option`: OpenAI
+    has neither a seed nor stop sequences on this wire ("Create a response"), other hosts of it may.
     """
 
     path: str = "/responses"
@@ -35,12 +39,17 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"; ids with other
     # characters: "Expected an ID that contains letters, numbers, underscores, or dashes".
     call_ids: CallIdRule = CallIdRule(max_length=64, allowed="[a-zA-Z0-9_-]")
+    tool_names: ToolNameRule = ToolNameRule()
     encrypted_reasoning: bool = True
     # "Encrypted content is not supported with this model." (param: include)
     models_without_reasoning: tuple[str, ...] = ("gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat")
     replay: Literal["encrypted", "always", "never"] = "encrypted"
     reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
     tool_images: bool = True
-    response_format: Literal["json_schema", "without_tools", "none"] = "json_schema"
+    response_format: Literal["json_schema", "without_tools", "output_tool", "none"] = "json_schema"
     parallel_option: bool = True
     cache_key: bool = True
+    seed_option: bool = False
+    stop_option: bool = False
+    think_tags: bool = False
+    starts_inside: bool = False

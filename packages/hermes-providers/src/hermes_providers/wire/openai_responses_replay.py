@@ -18,6 +18,7 @@ from hermes_messages import AssistantMessage
 from hermes_messages.parts import Origin, content_text
 from hermes_providers.wire.joined_text import JoinedText
 from hermes_providers.wire.openai_responses_quirks import WIRE, ResponsesQuirks
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["OutputItem", "OutputPart", "own_items", "read_item"]
 
@@ -76,16 +77,17 @@ def own_items(message: AssistantMessage, quirks: ResponsesQuirks, origin: Origin
         return None
     items = [read_item(block) for block in replay.blocks]
     known = [item for item in items if item is not None]
-    if not known or len(known) != len(items) or not _says_the_same(known, message):
+    if not known or len(known) != len(items) or not _says_the_same(known, message, quirks):
         return None
     if quirks.replay == "encrypted" and not _can_be_read_again(known):
         return None
     return [_sent(block, item.type) for block, item in zip(replay.blocks, known, strict=True)]
 
 
-def _says_the_same(items: Sequence[OutputItem], message: AssistantMessage) -> bool:
+def _says_the_same(items: Sequence[OutputItem], message: AssistantMessage, quirks: ResponsesQuirks) -> bool:
     calls = [(item.call_id, item.name, item.arguments) for item in items if item.type == "function_call"]
-    if calls != [(call.id, call.name, call.arguments) for call in message.tool_calls]:
+    named = [(call, wire_tool_name(call.name, quirks.tool_names)) for call in message.tool_calls]
+    if calls != [(call.id, name, call.arguments) for call, name in named]:
         return False
     return _text_of(items).strip() == content_text(message.content).strip()
 

@@ -3,7 +3,7 @@
 "Create a response" (platform.openai.com/docs/api-reference/responses/create). The body is `{"model": ...,
 <parameters>, "instructions": ..., "input": [` + joined segments + `], "tools": [...]}`. Closed segments are
 encoded once for each log, so consecutive bodies of one conversation share their bytes up to the last closed
-segment. The wire has no seed and no stop sequences: these are left out.
+segment. OpenAI has no seed and no stop sequences here: these are left out unless a quirk says otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
+from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import ModelEncoders, split_system
+from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ResponsesRequestBuilder"]
 
@@ -97,14 +100,13 @@ class ResponsesRequestBuilder:
         fields: dict[str, object] = {"model": request.model, "stream": True, "store": False}
         if self._asks_for_encrypted_reasoning(request.model):
             fields["include"] = ["reasoning.encrypted_content"]
-        if request.max_tokens is not None:
-            fields["max_output_tokens"] = request.max_tokens
-        if request.temperature is not None:
-            fields["temperature"] = request.temperature
+        fields.update(_sampling(request, quirks))
         reasoning = _reasoning(request, quirks)
-        if reasoning:
+        if reasoning and "reasoning" not in self._settings.refusals.of(request.model):
             fields["reasoning"] = reasoning
-        if request.tools:  # hosts refuse tool options in a request without tools
+        if _answers_by_tool(request, quirks) and not request.tools:
+            fields["tool_choice"] = {"type": "function", "name": OUTPUT_TOOL}
+        elif request.tools:  # hosts refuse tool options in a request without tools
             if request.tool_choice != "auto":
                 fields["tool_choice"] = request.tool_choice
             if request.parallel_tool_calls is not None and quirks.parallel_option:
@@ -125,12 +127,25 @@ class ResponsesRequestBuilder:
         return not model.startswith(quirks.models_without_reasoning)
 
     def _tools_field(self, request: ChatRequest) -> bytes:
-        if not request.tools:
+        tools = request.tools
+        if request.response_schema is not None and _answers_by_tool(request, self._quirks):
+            tools = (*tools, answer_tool(request.response_schema))
+        if not tools:
             return b""
-        if request.tools is not self._tools:
-            self._tools = request.tools
-            self._tools_bytes = b',"tools":' + dump(_tools(request.tools))
+        if tools is not self._tools:
+            self._tools = tools
+            self._tools_bytes = b',"tools":' + dump(_tools(tools, self._quirks))
         return self._tools_bytes
+
+
+def _sampling(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "max_output_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "seed": request.seed if quirks.seed_option else None,
+        "stop": (request.stop or None) if quirks.stop_option else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _reasoning(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:
@@ -146,15 +161,19 @@ def _schema_allowed(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
     return quirks.response_format == "json_schema"
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[object]:
+def _answers_by_tool(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
+    return request.response_schema is not None and quirks.response_format == "output_tool"
+
+
+def _tools(tools: Sequence[ToolSpec], quirks: ResponsesQuirks) -> list[object]:
     # Without `strict`, functions are made strict, which refuses optional parameters ("Function calling",
     # strict mode).
     return [
         {
             "type": "function",
-            "name": tool.name,
+            "name": wire_tool_name(tool.name, quirks.tool_names),
             "description": tool.description,
-            "parameters": tool.parameters,
+            "parameters": object_at_top(tool.parameters),
             "strict": False,
         }
         for tool in tools

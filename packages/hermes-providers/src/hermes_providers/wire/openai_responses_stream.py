@@ -33,6 +33,7 @@ from hermes_providers.wire.event_reader import EventReader
 from hermes_providers.wire.joined_text import JoinedText
 from hermes_providers.wire.openai_responses_errors import failure
 from hermes_providers.wire.openai_responses_replay import OutputItem, OutputPart, read_item
+from hermes_providers.wire.output_tool import AnswerCalls
 
 __all__ = ["ResponsesStreamReader"]
 
@@ -89,6 +90,7 @@ class ResponsesStreamReader(EventReader[_Event]):
         super().__init__(read_error)
         self._meta: tuple[str | None, str | None] = (None, None)
         self._joined = JoinedText()
+        self._answers = AnswerCalls()
         self._places: dict[str, int] = {}
         self._last_place = -1
         self._item_index: int | None = None
@@ -136,7 +138,7 @@ class ResponsesStreamReader(EventReader[_Event]):
             handler(said, deltas)
         elif said.type == "error" or said.object == "error" or _is_told(said.error):
             raise failure(self._read_error, said.error if _is_told(said.error) else data)
-        return deltas
+        return self._answers.taken(deltas)
 
     def _read_plain(self, body: bytes) -> list[Delta]:
         response = _response_decoder.decode(body)
@@ -144,7 +146,7 @@ class ResponsesStreamReader(EventReader[_Event]):
             raise failure(self._read_error, body)
         deltas: list[Delta] = []
         self._end(response, body, deltas)
-        return deltas
+        return self._answers.taken(deltas)
 
     def _rest(self) -> list[Delta]:
         """The items of the response, as they came and in their order."""

@@ -41,6 +41,10 @@ class AnswerCalls:
             return fragment
         return TextChunk(fragment.arguments or "")
 
+    def taken(self, deltas: list[Delta]) -> list[Delta]:
+        """`deltas` with the arguments of that call as text."""
+        return [self.take(delta) if isinstance(delta, ToolCallChunk) else delta for delta in deltas]
+
     def _continues(self, fragment: ToolCallChunk) -> bool:
         if not self.seen or fragment.name:
             return False
