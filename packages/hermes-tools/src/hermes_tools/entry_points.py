@@ -13,17 +13,24 @@ __all__ = ["build_executor"]
 def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExecutor:
     """An executor of the named toolsets, less `options.disabled_toolsets`, and of `options.own_tools`.
 
-    Settings are those of `hermes_tools.settings.ExecutorSettings`. Raises `UnknownNameError` for a toolset or
+    Settings are those of `hermes_tools.settings.ExecutorSettings`, and `mcp_servers`, a mapping as
+    `hermes_tools.mcp.read_servers` takes it. Raises `UnknownNameError` for a toolset or
     setting that does not exist, `ToolDeclarationError` for an own tool that can not be run, and
     `ConfigurationError` for two tools of one name.
     """
     from hermes_tools.executor import Executor
+    from hermes_tools.mcp import McpToolset, read_servers, server_secrets
     from hermes_tools.settings import ExecutorSettings
     from hermes_tools.toolsets import load_toolsets
 
-    settings = ExecutorSettings.from_mapping(options.settings)
+    given = dict(options.settings)
+    servers = read_servers(given.pop("mcp_servers", None))
+    settings = ExecutorSettings.from_mapping(given)
     loaded = load_toolsets(toolsets, options.disabled_toolsets)
-    return Executor(loaded, options.own_tools, settings=settings, secrets=options.secrets)
+    if servers:
+        loaded.append(McpToolset(servers))
+    secrets = (*options.secrets, *server_secrets(servers))
+    return Executor(loaded, options.own_tools, settings=settings, secrets=secrets)
 
 
 if TYPE_CHECKING:

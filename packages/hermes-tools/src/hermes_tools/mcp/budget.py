@@ -1,0 +1,59 @@
+"""When a server may be started again. Pure: the time is given.
+
+The first two starts are free, then pauses grow; after `attempts` starts without a server that proved itself
+there is one start every `park_s` seconds, so that a server which is repaired comes back. Only a connection
+that stood for `healthy_after_s` seconds and answered something makes the count begin anew: one that is
+accepted and then drops does not.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["ReconnectBudget", "ReconnectLimits"]
+
+
+class ReconnectLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are in seconds."""
+
+    attempts: int = 5
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 30.0
+    park_s: float = 300.0
+    healthy_after_s: float = 30.0
+
+
+class ReconnectBudget:
+    """The starts of one server."""
+
+    def __init__(self, limits: ReconnectLimits) -> None:
+        self._limits = limits
+        self._next_at = float("-inf")
+        self.used = 0
+
+    def wait_s(self, now: float) -> float:
+        """How long from `now` until a start is allowed; 0: at once."""
+        return max(0.0, self._next_at - now)
+
+    def started(self, now: float) -> None:
+        """A start was made."""
+        self.used += 1
+        self._next_at = now + self._pause_s()
+
+    def withdrawn(self) -> None:
+        """The start made last was given up by us; it says nothing about the server."""
+        self.used -= 1
+        self._next_at = float("-inf")
+
+    def ended(self, up_s: float, *, answered: bool) -> None:
+        """A connection ended that stood for `up_s` seconds; `answered`: with more than a handshake."""
+        if answered and up_s >= self._limits.healthy_after_s:
+            self.used = 0
+            self._next_at = float("-inf")
+
+    def _pause_s(self) -> float:
+        if self.used < 2:
+            return 0.0
+        if self.used >= self._limits.attempts:
+            return self._limits.park_s
+        return min(self._limits.first_pause_s * 2.0 ** (self.used - 2), self._limits.longest_pause_s)
