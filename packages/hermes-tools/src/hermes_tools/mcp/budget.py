@@ -52,8 +52,8 @@ class ReconnectBudget:
             self._next_at = float("-inf")
 
     def _pause_s(self) -> float:
-        if self.used < 2:
-            return 0.0
         if self.used >= self._limits.attempts:
             return self._limits.park_s
+        if self.used < 2:
+            return 0.0
         return min(self._limits.first_pause_s * 2.0 ** (self.used - 2), self._limits.longest_pause_s)

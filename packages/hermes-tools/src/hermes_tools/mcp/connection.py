@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     ElicitRequestParams,
     ElicitResult,
@@ -127,17 +128,26 @@ class Connection:
         if self._owner is not None:
             await finish_despite_cancel(self._wait_for_owner, _STOP_LIMIT_S)
 
-    async def why_lost(self) -> ConnectionLostError:
-        """The reason of a loss that a request was told of; waits a moment for it to be known."""
-        self._lost(None)
+    async def why_lost(self, told: str) -> ConnectionLostError:
+        """The reason of a loss of which a request was `told`; waits a moment for a better one."""
+        self._lost(None if told.startswith("Connection closed") else told)
         if self._owner is not None and self._end_reason is None:
             await asyncio.wait({self._owner}, timeout=_REASON_WAIT_S)
         return self.lost_error()
 
     def is_loss(self, error: MCPError) -> bool:
-        """Whether an answer means that the connection is gone: closed, or its session no longer known."""
-        ended = error.code == INVALID_REQUEST and error.message == "Session terminated"
-        return error.code == CONNECTION_CLOSED or ended
+        """Whether an error says that the connection is gone, or that the server no longer knows the session.
+
+        The codes alone do not tell, since servers use them for what they like. Any refusal by HTTP counts:
+        servers that were started anew refuse the old session in several ways.
+        """
+        if error.message.startswith(("Connection closed", "SSE stream")):
+            return error.code == CONNECTION_CLOSED
+        if isinstance(self.server, StdioServer):
+            return False
+        refused = error.code == INTERNAL_ERROR and error.message == "Server returned an error response"
+        unknown = error.code in (CONNECTION_CLOSED, INVALID_REQUEST) and "session" in error.message.lower()
+        return refused or unknown
 
     def lost_error(self) -> ConnectionLostError:
         """The error for a connection that is not there."""
@@ -157,7 +167,8 @@ class Connection:
 
     async def _wait_for_owner(self) -> None:
         assert self._owner is not None
-        await asyncio.wait({self._owner}, timeout=_LEAVE_LIMIT_S)
+        if self._settled.is_set():  # else it is in the handshake, where it hears nothing
+            await asyncio.wait({self._owner}, timeout=_LEAVE_LIMIT_S)
         if not self._owner.done():
             self._owner.cancel()
             await asyncio.wait({self._owner})

@@ -130,18 +130,19 @@ class McpServer:
         `reason`, never an exception."""
         try:
             async with asyncio.timeout(self.config.timeout + self.config.connect_timeout):
-                connection = await self._connected()
-                if self.reason is not None or connection.tools_changed or not connection.announces_changes:
-                    connection.tools_changed = False
-                    await self._list_tools(connection)
+                opened = await self._connected()
+                if self.reason is not None or opened.tools_changed or not opened.announces_changes:
+                    opened.tools_changed = False
+                    await self._list_tools(opened)
             self.reason = None
         except TimeoutError:
             self._fail("it did not list its tools in time")
         except MCPError as error:
-            lost = self._connection is not None and self._connection.is_loss(error)
-            self._fail(
-                str(await self._connection.why_lost()) if lost and self._connection else _error_text(error)
-            )
+            connection = self._connection
+            if connection is not None and connection.is_loss(error):
+                self._fail(str(await connection.why_lost(error.message)))
+            else:
+                self._fail(_error_text(error))
         except Exception as error:  # noqa: BLE001 - whatever a server does, the others and the turn go on
             self._fail(_error_text(error))
 
@@ -211,10 +212,11 @@ class McpServer:
             if not connection.is_loss(error):
                 connection.answered = True
                 raise ToolFailure(f"MCP server {name!r}: {_error_text(error)}") from None
-            lost = await connection.why_lost()
+            lost = await connection.why_lost(error.message)
             raise ToolFailure(f"{lost}\n{_NOT_REPEATED}") from None
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            raise ToolFailure(f"{await connection.why_lost()}\n{_NOT_REPEATED}") from None
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+            lost = await connection.why_lost(describe(error))
+            raise ToolFailure(f"{lost}\n{_NOT_REPEATED}") from None
         except ValidationError as error:
             raise ToolFailure(f"MCP server {name!r}: {_error_text(error)}") from None
         finally:

@@ -156,6 +156,7 @@ class StdioTransport:
         self._tail = tail
         self._on_end = on_end
         self._process: _ServerProcess | None = None
+        self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []
         self._streams: list[anyio.abc.AsyncResource] = []
 
@@ -182,6 +183,7 @@ class StdioTransport:
         process = self._process
         if process is None:
             return
+        self._stopping = True
         process.input.close()
         leaving = asyncio.create_task(process.exited())
         await asyncio.wait({leaving}, timeout=_OWN_EXIT_S)
@@ -207,7 +209,9 @@ class StdioTransport:
             await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait({reading, leaving}, timeout=_END_GRACE_S)
             trouble = reading.exception() if reading.done() and not reading.cancelled() else None
-            if trouble is not None:
+            if self._stopping:
+                pass  # what ends it is known
+            elif trouble is not None:
                 self._on_end(f"its output can not be read: {trouble}")
             elif leaving.done() and not leaving.cancelled():
                 code = leaving.result()
