@@ -8,7 +8,9 @@ goes to the tolerant reader.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, final
 
 import msgspec
@@ -57,12 +59,13 @@ class _StrictCall(_Call, forbid_unknown_fields=True, gc=False):
 if TYPE_CHECKING:
     TextOrAbsent: TypeAlias = str | None
     CallsOrAbsent: TypeAlias = list[_StrictCall] | None
-    CallsAsRead: TypeAlias = list[_StrictCall] | Raw | None
+    CallsAsRead: TypeAlias = list[_StrictCall] | list[_Call] | Raw | None
 else:
     # To msgspec a null is no text: None only says that the key was absent.
     TextOrAbsent = str
     CallsOrAbsent = Annotated[list[_StrictCall], Meta(min_length=1)]
     CallsAsRead = CallsOrAbsent
+LaxCallsOrAbsent = Annotated[list[_Call], Meta(min_length=1)]
 
 # The clean form: no unknown key, no null where a key should be absent.
 
@@ -110,6 +113,12 @@ class _Assistant(Struct, tag_field="role", tag="assistant", gc=False):
     finish_reason: str | None = None
 
 
+class _LaxAssistant(_Assistant, tag_field="role", tag="assistant", gc=False):
+    """The same with unknown keys in its calls too, but none in their functions."""
+
+    tool_calls: LaxCallsOrAbsent = None  # type: ignore[assignment] # as above
+
+
 class _OddAssistant(_Assistant, tag_field="role", tag="assistant", gc=False):
     """The same with any calls; they stay JSON until their message is looked at."""
 
@@ -118,15 +127,18 @@ class _OddAssistant(_Assistant, tag_field="role", tag="assistant", gc=False):
 
 _Clean: TypeAlias = _CleanSystem | _CleanUser | _CleanTool | _CleanAssistant
 _Typed: TypeAlias = SystemMessage | UserMessage | ToolMessage | _Assistant
+_Lax: TypeAlias = SystemMessage | UserMessage | ToolMessage | _LaxAssistant
 _Odd: TypeAlias = SystemMessage | UserMessage | ToolMessage | _OddAssistant
 _Keys: TypeAlias = dict[str, Raw]
 
 _clean_decoder: msgspec.json.Decoder[list[_Clean]] = msgspec.json.Decoder(list[_Clean])
 _typed_decoder: msgspec.json.Decoder[list[_Typed]] = msgspec.json.Decoder(list[_Typed])
+_lax_decoder: msgspec.json.Decoder[list[_Lax]] = msgspec.json.Decoder(list[_Lax])
 _odd_decoder: msgspec.json.Decoder[list[_Odd]] = msgspec.json.Decoder(list[_Odd])
 _one_odd_decoder: msgspec.json.Decoder[_Odd] = msgspec.json.Decoder(_Odd)
 _keys_decoder: msgspec.json.Decoder[list[_Keys]] = msgspec.json.Decoder(list[_Keys])
 _keys_decoder_of_one: msgspec.json.Decoder[_Keys] = msgspec.json.Decoder(_Keys)
+_keys_of_calls_decoder: msgspec.json.Decoder[list[list[_Keys]]] = msgspec.json.Decoder(list[list[_Keys]])
 _raw_list_decoder: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 _calls_decoder: msgspec.json.Decoder[list[_Call]] = msgspec.json.Decoder(list[_Call])
 _encoder: Final = msgspec.json.Encoder()
@@ -202,7 +214,7 @@ def _clean_assistant(clean: _CleanAssistant) -> AssistantMessage | None:
             return None
         reasoning = clean.reasoning_content
     if clean.tool_calls is not None:
-        calls = _from_strict(clean.tool_calls)
+        calls = _from_typed(clean.tool_calls)
     elif clean.content is None:
         return None
     return AssistantMessage(
@@ -210,7 +222,7 @@ def _clean_assistant(clean: _CleanAssistant) -> AssistantMessage | None:
     )
 
 
-def _from_strict(calls: list[_StrictCall]) -> tuple[ToolCall, ...]:
+def _from_typed(calls: Sequence[_Call]) -> tuple[ToolCall, ...]:
     return tuple([ToolCall(call.id, call.function.name, call.function.arguments) for call in calls])
 
 
@@ -218,51 +230,58 @@ class _Pass:
     """One reading of strict JSON whose items are all objects.
 
     The methods for one message take away from `keys` what they have read, so that the unknown ones are left.
-    They return None, with nothing taken away, for what is left to the tolerant reader.
+    They return None, with nothing taken away, for what is left to the tolerant reader. Their time decides
+    what a message costs; that is why they test before they take away, and look up nothing twice.
     """
 
-    __slots__ = ("_data", "_extras", "_owners", "_quirks")
+    __slots__ = ("_calls", "_calls_json", "_data", "_extras", "_owners", "_quirks")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._quirks: list[Quirk] = []
         self._owners: list[Message | ToolCall] = []
         self._extras: list[_Keys] = []
+        self._calls: list[tuple[ToolCall, ...]] = []
+        self._calls_json: list[Raw] = []
 
     def read(self) -> ReadResult:
         messages: list[Message] = []
         keys_of_all = _keys_decoder.decode(self._data)
-        owners, extras = self._owners, self._extras
+        owners, extras, assistant = self._owners, self._extras, self._assistant
         message: Message | None
         for typed, keys in zip(self._typed(), keys_of_all, strict=True):
-            message = None
-            if type(typed) is _Assistant or type(typed) is _OddAssistant:
-                message = self._assistant(typed, keys, len(messages))
+            if isinstance(typed, _Assistant):
+                message = assistant(typed, keys, len(messages))
             elif typed is not None and type(typed.content) is str:
-                message = typed  # type: ignore[assignment] # the type checker does not rule _Assistant out
+                message = typed
                 del keys["role"], keys["content"]
-                if typed.name is not None:
+                if message.name is not None:
                     del keys["name"]
-                if type(typed) is ToolMessage:
+                if type(message) is ToolMessage:
                     del keys["tool_call_id"]
-                    keys.pop("status", None)
-                if keys:
-                    owners.append(message)  # type: ignore[arg-type] # nor None here
-                    extras.append(keys)
-            messages.append(self._tolerantly(keys, len(messages)) if message is None else message)
+                    if "status" in keys:
+                        del keys["status"]
+            else:
+                message = None
+            if message is None:
+                messages.append(self._tolerantly(keys, len(messages)))
+                continue
+            messages.append(message)
+            if keys:
+                owners.append(message)
+                extras.append(keys)
+        self._take_call_keys()
         self._set_extras(messages)
         return ReadResult(tuple(messages), tuple(self._quirks))
 
     def _typed(self) -> Sequence[_Typed | None]:
         """Each message as its type, None for those that are not of the ordinary form."""
-        try:
-            return _typed_decoder.decode(self._data)
-        except ValidationError:
-            pass
-        try:
-            return _odd_decoder.decode(self._data)
-        except ValidationError:
-            return [_odd_or_none(raw) for raw in _raw_list_decoder.decode(self._data)]
+        for decoder in (_typed_decoder, _lax_decoder, _odd_decoder):
+            try:
+                return decoder.decode(self._data)
+            except ValidationError:
+                continue
+        return [_odd_or_none(raw) for raw in _raw_list_decoder.decode(self._data)]
 
     def _tolerantly(self, keys: _Keys, index: int) -> Message:
         value: JsonObject = {key: _value(raw) for key, raw in keys.items()}
@@ -278,15 +297,16 @@ class _Pass:
             return None
         del keys["role"]
         calls: tuple[ToolCall, ...] = ()
-        if type(typed.tool_calls) is list:
-            calls = _from_strict(typed.tool_calls)
-            del keys["tool_calls"]
-        elif typed.tool_calls is not None and typed.tool_calls != _NULL and "tool_calls" in keys:
-            calls = self._calls(keys.pop("tool_calls"), index)
-        if content is None and not calls:
-            kind = QuirkKind.NULL_CONTENT if "content" in keys else QuirkKind.MISSING_CONTENT
-            self._quirks.append(Quirk(kind, index, "$.content"))
-        keys.pop("content", None)
+        if typed.tool_calls is not None:
+            calls = self._calls_of(typed.tool_calls, keys, index)
+        if content is not None:
+            del keys["content"]
+        elif "content" in keys:
+            del keys["content"]
+            if not calls:
+                self._quirks.append(Quirk(QuirkKind.NULL_CONTENT, index, "$.content"))
+        elif not calls:
+            self._quirks.append(Quirk(QuirkKind.MISSING_CONTENT, index, "$.content"))
         if reasoning is not None:
             del keys["reasoning"]
         elif second is not None:
@@ -299,29 +319,44 @@ class _Pass:
             del keys["name"]
         if finish_reason is not None:
             del keys["finish_reason"]
-        message = AssistantMessage(content, calls, reasoning, None, refusal, name, finish_reason)
-        if keys:
-            self._owners.append(message)
-            self._extras.append(keys)
-        return message
+        return AssistantMessage(content, calls, reasoning, None, refusal, name, finish_reason)
 
-    def _calls(self, raw: Raw, index: int) -> tuple[ToolCall, ...]:
-        try:
-            calls = _calls_decoder.decode(raw)
-            if calls:  # an empty list is a quirk
-                return tuple(map(self._call, calls, _keys_decoder.decode(raw)))
-        except ValidationError:
-            pass
-        return DictReader(Notebook(index, self._quirks)).calls(_value(raw))
+    def _calls_of(
+        self, typed: Sequence[_StrictCall] | Sequence[_Call] | Raw, keys: _Keys, index: int
+    ) -> tuple[ToolCall, ...]:
+        """The calls of a message, whose key is taken away if there are some."""
+        if type(typed) is list:
+            raw = keys.pop("tool_calls")
+            calls = _from_typed(typed)
+            if type(typed[0]) is _StrictCall:
+                return calls
+        elif typed == _NULL or "tool_calls" not in keys:
+            return ()
+        else:
+            raw = keys.pop("tool_calls")
+            try:
+                calls = _from_typed(_calls_decoder.decode(raw))
+            except ValidationError:
+                calls = ()
+            if not calls:  # an empty list is a quirk
+                return DictReader(Notebook(index, self._quirks)).calls(_value(raw))
+        self._calls.append(calls)
+        self._calls_json.append(raw)
+        return calls
 
-    def _call(self, typed: _Call, keys: _Keys) -> ToolCall:
-        del keys["id"], keys["function"]
-        keys.pop("type", None)
-        call = ToolCall(typed.id, typed.function.name, typed.function.arguments)
-        if keys:
-            self._owners.append(call)
-            self._extras.append(keys)
-        return call
+    def _take_call_keys(self) -> None:
+        """The unknown keys of all calls that may have some, found in one go."""
+        if not self._calls:
+            return
+        keys_of_all = _keys_of_calls_decoder.decode(_encoder.encode(self._calls_json))
+        owners, extras = self._owners, self._extras
+        for call, keys in zip(chain(*self._calls), chain(*keys_of_all), strict=True):
+            del keys["id"], keys["function"]
+            if "type" in keys:
+                del keys["type"]
+            if keys:
+                owners.append(call)
+                extras.append(keys)
 
     def _set_extras(self, messages: list[Message]) -> None:
         """Write all `extra` at once, which is much faster; nobody else has seen their owners yet."""
@@ -329,9 +364,10 @@ class _Pass:
         if b":null" in data:
             self._take_nulls(messages)
             data = _encoder.encode(self._extras)
-        extras = _raw_list_decoder.decode(data)
-        for owner, keys, extra in zip(self._owners, self._extras, extras, strict=True):
-            force_setattr(owner, "extra", extra if keys else None)
+        values: list[Raw | None] = [*_raw_list_decoder.decode(data)]
+        if not all(self._extras):  # nothing but nulls
+            values = [raw if keys else None for raw, keys in zip(values, self._extras, strict=True)]
+        deque(map(force_setattr, self._owners, repeat("extra"), values), maxlen=0)
 
     def _take_nulls(self, messages: list[Message]) -> None:
         """Drop the nulls that `DictReader` takes for absent keys, and note them as it does."""
