@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import fewer_examples
 from hermes_messages import (
     ArgumentDefect,
     ArgumentsError,
@@ -20,7 +19,6 @@ from hermes_messages.argument_text import MAX_DEPTH
 from message_strategies import json_objects
 
 
-@fewer_examples
 @given(json_objects, st.booleans())
 def test_every_json_object_is_read_without_defects(value: JsonObject, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
@@ -199,7 +197,6 @@ def test_hostile_text_fails_in_linear_time(text: str) -> None:
     assert time.process_time() - started < 5
 
 
-@fewer_examples
 @given(st.text(st.sampled_from('{}[]":,\\ \nabtrue1-'), max_size=30))
 def test_what_is_accepted_is_an_object_and_nothing_else_is_raised(text: str) -> None:
     try:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import fewer_examples
 from hermes_messages import (
     ChatResponse,
     ConfigurationError,
@@ -506,7 +505,6 @@ CHUNKS = st.tuples(
 )
 
 
-@fewer_examples
 @given(st.lists(CHUNKS, max_size=8), st.sampled_from(["tool_calls", "length", None]), st.booleans())
 def test_no_argument_text_is_ever_lost(
     chunks: list[tuple[int | None, str | None, str | None, str]], word: str | None, complete: bool

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     ImagePart,
@@ -66,7 +65,6 @@ def test_reading_json_is_reading_its_dicts(dicts: list[JsonObject], ascii_only: 
     assert_same_as_the_dict_reader(text.encode("utf-8", "surrogatepass"))
 
 
-@fewer_examples
 @given(st.lists(any_messages, max_size=4), st.booleans())
 def test_json_written_is_the_json_of_the_dicts(messages: list[Message], full: bool) -> None:
     data = to_json(messages, full=full)
@@ -74,7 +72,6 @@ def test_json_written_is_the_json_of_the_dicts(messages: list[Message], full: bo
     assert_same_as_the_dict_reader(data)
 
 
-@fewer_examples
 @given(st.lists(any_messages, max_size=4))
 def test_full_json_round_trip_is_lossless(messages: list[Message]) -> None:
     assert respelt(tuple(messages_from_json(to_json(messages, full=True)))) == respelt(tuple(messages))

@@ -57,7 +57,6 @@ def assistant(*calls: JsonValue, **others: JsonValue) -> JsonObject:
     return {"role": "assistant", "content": None, "tool_calls": list(calls), **others}
 
 
-@fewer_examples
 @given(st.lists(any_messages, max_size=4))
 def test_full_round_trip_is_lossless(messages: list[Message]) -> None:
     assert messages_from_dicts(to_dicts(messages, full=True)) == messages

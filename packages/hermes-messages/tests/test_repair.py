@@ -6,7 +6,6 @@ import pytest
 from hypothesis import event, given
 from msgspec import Raw
 
-from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     Change,
@@ -73,7 +72,6 @@ def test_any_list_becomes_valid_and_needs_no_second_repair(messages: list[Messag
     assert all(new is old for new, old in zip(again.messages, repaired.messages, strict=True))
 
 
-@fewer_examples
 @given(broken_conversations)
 def test_a_closed_repair_owes_nothing(messages: list[Message]) -> None:
     repaired = repair(messages, close_round=True)
@@ -137,7 +135,6 @@ def _assert_rightly_dropped(messages: list[Message], dropped: set[int], index: i
     assert owed <= len(others) or any(other.content == result.content for other in others)
 
 
-@fewer_examples
 @given(broken_conversations)
 def test_answers_are_kept(messages: list[Message]) -> None:
     said = "".join(

@@ -72,7 +72,6 @@ def test_what_the_user_said_last_is_never_cut_off() -> None:
     assert last_boundary([]) == 0
 
 
-@fewer_examples
 @given(conversations(), st.integers(-2, 40))
 def test_every_cut_gives_two_valid_parts_with_nothing_lost(messages: list[Message], cut: int) -> None:
     place = boundary_near(messages, cut)

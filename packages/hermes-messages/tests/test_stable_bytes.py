@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     History,
@@ -66,7 +65,6 @@ def test_only_the_open_segment_is_encoded_again() -> None:
     assert stable.encode_calls - before == 1
 
 
-@fewer_examples
 @given(conversations(), st.lists(st.integers(0, 30), max_size=8))
 def test_closed_bytes_never_change_whatever_views_are_encoded(
     messages: list[Message], cuts: list[int]

@@ -190,7 +190,6 @@ def test_media_become_lines_of_text() -> None:
 # Round trips
 
 
-@fewer_examples
 @given(conversations(plain=True), st.booleans())
 def test_plain_conversations_survive(messages: list[Message], with_tools: bool) -> None:
     rows = to_trajectory(messages, [TOOL] if with_tools else [])
@@ -226,7 +225,6 @@ def test_text_that_holds_the_tags_survives(text: str, reasoning: str) -> None:
     ]
 
 
-@fewer_examples
 @given(json_objects, texts)
 def test_arguments_and_results_that_hold_the_tags_survive(arguments: dict[str, object], text: str) -> None:
     call = ToolCall("a", "f", msgspec.json.encode({**arguments, text: text}).decode())
@@ -379,7 +377,6 @@ def test_every_row_has_the_same_columns_and_types(messages: list[Message], with_
     assert isinstance(json.loads(row["tools"]), list)
 
 
-@fewer_examples
 @given(conversations(plain=True))
 def test_openai_rows_survive(messages: list[Message]) -> None:
     row = to_openai_row(messages, [TOOL])

@@ -6,7 +6,6 @@ import time
 import pytest
 from hypothesis import given
 
-from example_counts import fewer_examples
 from hermes_messages import (
     TRANSITIONS,
     AssistantMessage,
@@ -144,7 +143,6 @@ def test_validate_lists_all_violations_and_each_mistake_once() -> None:
     ]
 
 
-@fewer_examples
 @given(broken_conversations)
 def test_transcript_and_validate_agree(messages: list[Message]) -> None:
     found = validate(messages)
