@@ -24,8 +24,8 @@ import msgspec
 
 from hermes_messages import (
     AssistantMessage,
+    HistoryEncoder,
     Message,
-    StableBytes,
     ToolCall,
     ToolMessage,
     Transcript,
@@ -34,10 +34,10 @@ from hermes_messages import (
     encode_messages,
     messages_from_dicts,
     messages_from_json,
+    repair,
     to_dicts,
     to_json,
 )
-from hermes_messages.repair import repair
 
 MESSAGES = 4_000
 PLAIN, IN_MESSAGES, IN_CALLS = SHAPES = (
@@ -257,7 +257,7 @@ def main() -> None:
     print(f"repair of a valid conversation: {per_message * 1e6:.1f} us a message")
 
     transcript = Transcript(messages)
-    stable = StableBytes(lambda segment: encode_messages(segment)[1:-1])
+    stable = HistoryEncoder(lambda segment: encode_messages(segment)[1:-1])
     whole = seconds(lambda: encode_messages(messages))
     stable.encode(transcript.history())
     again = seconds(lambda: stable.encode(transcript.history()).joined())

@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from hermes_messages import TRANSITIONS
+from hermes_messages.transcript_rules import TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text()

@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import hermes_messages
-from hermes_messages import TRANSITIONS, ChangeKind, QuirkKind, errors
+from hermes_messages import QuirkKind, RepairKind, errors
+from hermes_messages.transcript_rules import TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/messages.md").read_text("utf-8")
@@ -28,7 +29,7 @@ def test_the_transcript_table_is_the_table() -> None:
 
 def test_every_quirk_and_every_change_is_listed_in_order() -> None:
     assert first_cells(section("Quirks")) == list(QuirkKind)
-    assert first_cells(section("Changes")) == list(ChangeKind)
+    assert first_cells(section("Changes")) == list(RepairKind)
 
 
 def test_every_error_is_in_the_tree() -> None:

@@ -22,9 +22,9 @@ from hermes_messages import (
     FinishReason,
     Message,
     PartialToolCall,
-    State,
     ToolCall,
     ToolMessage,
+    TranscriptState,
     UserMessage,
     validate,
 )
@@ -46,7 +46,7 @@ class TestBegin:
         budget: TurnBudget,
         *,
         interruption: Stop | None = None,
-        state: State = State.RESULTS_GIVEN,
+        state: TranscriptState = TranscriptState.RESULTS_GIVEN,
         best_answer: str | None = None,
     ) -> Proceed | Finish | Stop:
         return decide_iteration(budget, interruption=interruption, state=state, best_answer=best_answer)
@@ -58,7 +58,7 @@ class TestBegin:
         assert self.decide(budget) == Stop("max_iterations", "the limit of 1 model calls is reached")
 
     def test_without_tool_results_there_is_nothing_to_sum_up(self) -> None:
-        verdict = self.decide(TurnBudget(0), state=State.ASKED)
+        verdict = self.decide(TurnBudget(0), state=TranscriptState.ASKED)
         assert verdict == Stop("max_iterations", "the limit of 0 model calls is reached")
 
     def test_a_complete_answer_is_not_lost_to_a_summary(self) -> None:

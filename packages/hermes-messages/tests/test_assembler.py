@@ -14,7 +14,6 @@ from hermes_messages import (
     Origin,
     ReasoningDelta,
     Replay,
-    State,
     StreamEvent,
     TextDelta,
     ToolCall,
@@ -22,6 +21,7 @@ from hermes_messages import (
     ToolCallStarted,
     ToolMessage,
     Transcript,
+    TranscriptState,
     Usage,
     UserMessage,
 )
@@ -340,7 +340,7 @@ def test_a_blank_answer_is_not_replaced_by_text_of_an_earlier_round() -> None:
     assert second.message.content == ""
     with pytest.raises(InvariantError):
         transcript.append(second.message)
-    assert transcript.state is State.RESULTS_GIVEN
+    assert transcript.state is TranscriptState.RESULTS_GIVEN
 
 
 def test_no_reasoning_and_empty_reasoning_are_different() -> None:

@@ -26,8 +26,8 @@ from hermes_messages import (
     Usage,
     UserMessage,
     messages_from_json,
+    read_dicts,
     read_json,
-    read_messages,
     to_dicts,
     to_json,
 )
@@ -55,7 +55,7 @@ def outcome(read: Callable[[], ReadResult]) -> tuple[object, ...]:
 
 
 def assert_same_as_the_dict_reader(data: bytes | str) -> None:
-    assert outcome(lambda: read_json(data)) == outcome(lambda: read_messages(json.loads(data)))
+    assert outcome(lambda: read_json(data)) == outcome(lambda: read_dicts(json.loads(data)))
 
 
 @given(st.lists(openai_dicts, max_size=5), st.booleans())

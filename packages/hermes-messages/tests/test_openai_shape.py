@@ -33,7 +33,7 @@ from hermes_messages import (
     encode_messages,
     estimate_tokens,
     messages_from_dicts,
-    read_messages,
+    read_dicts,
     to_dicts,
     to_openai_row,
     to_trajectory,
@@ -43,7 +43,7 @@ from message_strategies import any_messages, conversations
 
 
 def read_one(item: Mapping[str, JsonValue]) -> tuple[Message, list[tuple[QuirkKind, str]]]:
-    result = read_messages([item])
+    result = read_dicts([item])
     (message,) = result.messages
     assert all(quirk.index == 0 for quirk in result.quirks)
     return message, [(quirk.kind, quirk.path) for quirk in result.quirks]
@@ -73,7 +73,7 @@ def test_plain_round_trip_settles_at_once(messages: list[Message]) -> None:
 @fewer_examples
 @given(conversations(plain=True))
 def test_plain_conversations_have_no_quirks(messages: list[Message]) -> None:
-    result = read_messages(to_dicts(messages))
+    result = read_dicts(to_dicts(messages))
     assert list(result.messages) == messages
     assert result.quirks == ()
 
@@ -126,7 +126,7 @@ def test_arguments_that_json_does_not_have_are_refused(number: float) -> None:
 
 
 def test_numeric_ids_become_text_on_both_sides() -> None:
-    result = read_messages(
+    result = read_dicts(
         [
             assistant({"id": 7, "type": "function", "function": {"name": "f", "arguments": "{}"}}),
             {"role": "tool", "tool_call_id": 7, "content": "x"},

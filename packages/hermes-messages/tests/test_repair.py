@@ -8,11 +8,11 @@ from msgspec import Raw
 
 from hermes_messages import (
     AssistantMessage,
-    Change,
-    ChangeKind,
     ImagePart,
     Message,
     Origin,
+    RepairChange,
+    RepairKind,
     Replay,
     SystemMessage,
     TextPart,
@@ -28,7 +28,7 @@ from hermes_messages import (
 from hermes_messages.repair import MISSING_START, NAMELESS_TOOL, UNKNOWN_OUTCOME, repair
 from message_strategies import broken_conversations, conversations
 
-DROPPED_RESULTS = {ChangeKind.ORPHAN_DROPPED, ChangeKind.DUPLICATE_DROPPED}
+DROPPED_RESULTS = {RepairKind.ORPHAN_DROPPED, RepairKind.DUPLICATE_DROPPED}
 
 
 def asks(*ids: str, name: str = "f", text: str | None = None) -> AssistantMessage:
@@ -47,12 +47,12 @@ HI = UserMessage("hi")
 
 
 def check(
-    given_: list[Message], expected: list[Message], *changes: tuple[ChangeKind, int, str | None]
+    given_: list[Message], expected: list[Message], *changes: tuple[RepairKind, int, str | None]
 ) -> None:
     before = encode_messages(given_)
     repaired = repair(given_)
     assert list(repaired.messages) == expected
-    assert repaired.changes == tuple(Change(*change) for change in changes)
+    assert repaired.changes == tuple(RepairChange(*change) for change in changes)
     assert validate(repaired.messages) == []
     assert encode_messages(given_) == before
 
@@ -105,7 +105,7 @@ def test_every_result_is_kept_or_was_no_result_of_an_open_call(messages: list[Me
         for index, message in enumerate(messages)
         if isinstance(message, ToolMessage) and index not in dropped
     ]
-    added = [change for change in repaired.changes if change.kind is ChangeKind.RESULT_ADDED]
+    added = [change for change in repaired.changes if change.kind is RepairKind.RESULT_ADDED]
     out = [message.content for message in repaired.messages if isinstance(message, ToolMessage)]
     assert Counter(map(repr, out)) == Counter(map(repr, kept + [UNKNOWN_OUTCOME] * len(added)))
     assert len(kept) + len(dropped) == len(given_results)
@@ -158,7 +158,7 @@ def test_second_leading_system_message_is_joined() -> None:
     check(
         [SystemMessage("A"), SystemMessage("B"), HI],
         [SystemMessage("A\n\nB"), HI],
-        (ChangeKind.SYSTEM_JOINED, 1, None),
+        (RepairKind.SYSTEM_JOINED, 1, None),
     )
 
 
@@ -172,21 +172,21 @@ def test_late_system_message_becomes_a_user_note() -> None:
     check(
         [SystemMessage("A"), HI, SystemMessage("B"), SystemMessage(" "), AssistantMessage("x")],
         [SystemMessage("A"), HI, UserMessage("[System note] B"), AssistantMessage("x")],
-        (ChangeKind.SYSTEM_TO_NOTE, 2, None),
-        (ChangeKind.SYSTEM_DROPPED, 3, None),
+        (RepairKind.SYSTEM_TO_NOTE, 2, None),
+        (RepairKind.SYSTEM_DROPPED, 3, None),
     )
 
 
 def test_orphan_result_is_dropped() -> None:
-    check([HI, gives("a")], [HI], (ChangeKind.ORPHAN_DROPPED, 1, "a"))
+    check([HI, gives("a")], [HI], (RepairKind.ORPHAN_DROPPED, 1, "a"))
 
 
 def test_result_before_its_call_is_an_orphan() -> None:
     check(
         [HI, gives("a"), asks("a"), HI],
         [HI, asks("a"), unknown("a"), HI],
-        (ChangeKind.ORPHAN_DROPPED, 1, "a"),
-        (ChangeKind.RESULT_ADDED, 2, "a"),
+        (RepairKind.ORPHAN_DROPPED, 1, "a"),
+        (RepairKind.RESULT_ADDED, 2, "a"),
     )
 
 
@@ -194,7 +194,7 @@ def test_duplicate_result_is_dropped() -> None:
     check(
         [HI, asks("a"), gives("a", "first"), gives("a", "second"), AssistantMessage("x")],
         [HI, asks("a"), gives("a", "first"), AssistantMessage("x")],
-        (ChangeKind.DUPLICATE_DROPPED, 3, "a"),
+        (RepairKind.DUPLICATE_DROPPED, 3, "a"),
     )
 
 
@@ -202,7 +202,7 @@ def test_late_result_is_moved_to_its_round() -> None:
     check(
         [HI, asks("a", "b"), gives("a"), UserMessage("steer"), gives("b"), AssistantMessage("x")],
         [HI, asks("a", "b"), gives("a"), gives("b"), UserMessage("steer"), AssistantMessage("x")],
-        (ChangeKind.RESULT_MOVED, 4, "b"),
+        (RepairKind.RESULT_MOVED, 4, "b"),
     )
 
 
@@ -210,7 +210,7 @@ def test_missing_result_is_of_unknown_outcome() -> None:
     check(
         [HI, asks("a", "b"), gives("b"), UserMessage("and?")],
         [HI, asks("a", "b"), gives("b"), unknown("a"), UserMessage("and?")],
-        (ChangeKind.RESULT_ADDED, 1, "a"),
+        (RepairKind.RESULT_ADDED, 1, "a"),
     )
     assert "unknown" in UNKNOWN_OUTCOME
 
@@ -220,7 +220,7 @@ def test_last_round_stays_open_unless_asked() -> None:
     assert repair(messages).changes == ()
     closed = repair(messages, close_round=True)
     assert closed.messages == (*messages, unknown("b"))
-    assert closed.changes == (Change(ChangeKind.RESULT_ADDED, 1, "b"),)
+    assert closed.changes == (RepairChange(RepairKind.RESULT_ADDED, 1, "b"),)
     blank_behind: list[Message] = [HI, asks("a"), AssistantMessage(""), gives("a")]
     assert repair(blank_behind).messages == (HI, asks("a"), gives("a"))
 
@@ -229,7 +229,7 @@ def test_ids_pair_inside_a_round_only() -> None:
     check(
         [HI, asks("a"), HI, asks("a"), gives("a", "second")],
         [HI, asks("a"), unknown("a"), HI, asks("a"), gives("a", "second")],
-        (ChangeKind.RESULT_ADDED, 1, "a"),
+        (RepairKind.RESULT_ADDED, 1, "a"),
     )
     valid: list[Message] = [HI, asks("a"), gives("a", "1"), asks("a"), gives("a", "2"), AssistantMessage("x")]
     assert repair(valid).changes == ()
@@ -239,8 +239,8 @@ def test_result_stored_twice_does_not_answer_an_older_round() -> None:
     check(
         [HI, asks("a"), HI, asks("a"), gives("a", "same"), gives("a", "same"), AssistantMessage("x")],
         [HI, asks("a"), unknown("a"), HI, asks("a"), gives("a", "same"), AssistantMessage("x")],
-        (ChangeKind.RESULT_ADDED, 1, "a"),
-        (ChangeKind.DUPLICATE_DROPPED, 5, "a"),
+        (RepairKind.RESULT_ADDED, 1, "a"),
+        (RepairKind.DUPLICATE_DROPPED, 5, "a"),
     )
 
 
@@ -248,7 +248,7 @@ def test_two_rounds_whose_results_follow_both() -> None:
     check(
         [HI, asks("a"), asks("b"), gives("a"), gives("b")],
         [HI, asks("a"), gives("a"), asks("b"), gives("b")],
-        (ChangeKind.RESULT_MOVED, 3, "a"),
+        (RepairKind.RESULT_MOVED, 3, "a"),
     )
 
 
@@ -263,8 +263,8 @@ def test_duplicate_ids_in_a_round_are_made_unique_and_results_follow() -> None:
             gives("a_2", "two"),
             AssistantMessage("x"),
         ],
-        (ChangeKind.CALL_ID_CHANGED, 1, "a"),
-        (ChangeKind.RESULT_ID_CHANGED, 3, "a"),
+        (RepairKind.CALL_ID_CHANGED, 1, "a"),
+        (RepairKind.RESULT_ID_CHANGED, 3, "a"),
     )
 
 
@@ -300,8 +300,8 @@ def test_calls_without_a_name_get_one() -> None:
             gives("b"),
             AssistantMessage("x"),
         ],
-        (ChangeKind.CALL_NAMED, 1, "a"),
-        (ChangeKind.CALL_NAMED, 1, "b"),
+        (RepairKind.CALL_NAMED, 1, "a"),
+        (RepairKind.CALL_NAMED, 1, "b"),
     )
 
 
@@ -320,8 +320,8 @@ def test_blank_answer_left_by_a_failed_stream_is_dropped(blank: AssistantMessage
     check(
         [HI, blank, AssistantMessage("x"), HI, blank],
         [HI, AssistantMessage("x"), HI],
-        (ChangeKind.BLANK_DROPPED, 1, None),
-        (ChangeKind.BLANK_DROPPED, 4, None),
+        (RepairKind.BLANK_DROPPED, 1, None),
+        (RepairKind.BLANK_DROPPED, 4, None),
     )
 
 
@@ -329,8 +329,8 @@ def test_consecutive_answers_are_merged() -> None:
     check(
         [HI, AssistantMessage("A"), AssistantMessage("B"), asks("a", text="C"), gives("a")],
         [HI, asks("a", text="A\n\nB\n\nC"), gives("a")],
-        (ChangeKind.ANSWERS_MERGED, 2, None),
-        (ChangeKind.ANSWERS_MERGED, 3, None),
+        (RepairKind.ANSWERS_MERGED, 2, None),
+        (RepairKind.ANSWERS_MERGED, 3, None),
     )
 
 
@@ -376,7 +376,7 @@ def test_answer_before_any_user_message_gets_one() -> None:
     check(
         [SystemMessage("S"), asks("a"), gives("a"), AssistantMessage("x")],
         [SystemMessage("S"), UserMessage(MISSING_START), asks("a"), gives("a"), AssistantMessage("x")],
-        (ChangeKind.USER_ADDED, 1, None),
+        (RepairKind.USER_ADDED, 1, None),
     )
 
 
@@ -386,4 +386,4 @@ def test_every_kind_of_change_is_met_above() -> None:
         [asks("a", "a", name=""), HI, gives("a"), gives("a"), gives("a"), gives("z")],
         [HI, asks("a"), AssistantMessage(""), AssistantMessage("x"), AssistantMessage("y")],
     ]
-    assert {change.kind for messages in broken for change in repair(messages).changes} == set(ChangeKind)
+    assert {change.kind for messages in broken for change in repair(messages).changes} == set(RepairKind)

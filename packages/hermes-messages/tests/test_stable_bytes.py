@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hermes_messages import (
     AssistantMessage,
     History,
+    HistoryEncoder,
     Message,
     MessageLog,
-    StableBytes,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -52,7 +52,7 @@ def test_segments_are_what_some_wires_merge() -> None:
 
 def test_only_the_open_segment_is_encoded_again() -> None:
     log = MessageLog([SystemMessage("s"), UserMessage("hi")])
-    stable = StableBytes(encode)
+    stable = HistoryEncoder(encode)
     stable.encode(log.view())
     assert stable.encode_calls == 2
     for number in range(50):
@@ -70,7 +70,7 @@ def test_closed_bytes_never_change_whatever_views_are_encoded(
     messages: list[Message], cuts: list[int]
 ) -> None:
     log = MessageLog()
-    stable = StableBytes(encode)
+    stable = HistoryEncoder(encode)
     closed: tuple[bytes, ...] = ()
     for message in messages:
         log.append(message)
@@ -90,13 +90,13 @@ def test_segments_that_encode_to_nothing_leave_no_comma() -> None:
         return encode([message for message in messages if not isinstance(message, SystemMessage)])
 
     history = History.of([SystemMessage("s"), UserMessage("hi"), AssistantMessage("x")])
-    encoded = StableBytes(without_system).encode(history)
+    encoded = HistoryEncoder(without_system).encode(history)
     assert encoded.joined() == encode(history[1:])
     assert encoded.closed == (b"", encode(history[1:2]))
 
 
 def test_bytes_go_with_their_log() -> None:
-    stable = StableBytes(encode)
+    stable = HistoryEncoder(encode)
     history = History.of([UserMessage("hi"), AssistantMessage("x")])
     stable.encode(history)
     assert len(stable._logs) == 1
@@ -114,7 +114,7 @@ def test_a_failing_encoder_leaves_the_kept_bytes_right() -> None:
         return encode(messages)
 
     history = History.of([UserMessage("hi"), AssistantMessage("x"), UserMessage("more")])
-    stable = StableBytes(fragile)
+    stable = HistoryEncoder(fragile)
     with pytest.raises(RuntimeError):
         stable.encode(history)
     fail = False

@@ -12,7 +12,7 @@ from hermes_messages import (
     Origin,
     Replay,
     TextPart,
-    TokenEstimate,
+    TokenEstimator,
     ToolCall,
     ToolMessage,
     ToolSpec,
@@ -34,7 +34,7 @@ def test_chinese_text_is_about_one_token_a_character() -> None:
 
 def test_nothing_is_nothing() -> None:
     assert estimate_tokens([]) == 0
-    assert TokenEstimate().total == 0
+    assert TokenEstimator().total == 0
 
 
 def test_incremental_sum_is_the_whole() -> None:
@@ -43,7 +43,7 @@ def test_incremental_sum_is_the_whole() -> None:
         AssistantMessage("hi there"),
         UserMessage("how are you?"),
     ]
-    estimate = TokenEstimate()
+    estimate = TokenEstimator()
     for message in messages:
         estimate.add([message])
     assert estimate.total == estimate_tokens(messages)
@@ -77,7 +77,7 @@ def test_reasoning_and_replay_do_not_count() -> None:
 
 
 def test_calibration_takes_the_real_figure_and_scales_what_follows() -> None:
-    estimate = TokenEstimate()
+    estimate = TokenEstimator()
     first = estimate.add([UserMessage("word " * 400)])
     estimate.calibrate(2 * first)
     assert estimate.total == 2 * first
@@ -87,7 +87,7 @@ def test_calibration_takes_the_real_figure_and_scales_what_follows() -> None:
 
 
 def test_absurd_figures_do_not_ruin_the_estimate() -> None:
-    estimate = TokenEstimate()
+    estimate = TokenEstimator()
     first = estimate.add([UserMessage("word " * 400)])
     estimate.calibrate(0)
     estimate.calibrate(-5)

@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given
 
 from hermes_messages import (
-    TRANSITIONS,
     AssistantMessage,
     AudioPart,
     InvariantError,
     Message,
-    Rule,
-    State,
     SystemMessage,
     TextPart,
     ToolCall,
     ToolMessage,
     Transcript,
+    TranscriptRule,
+    TranscriptState,
     UserMessage,
     validate,
 )
-from hermes_messages.transcript_rules import Event, event_of, is_blank
+from hermes_messages.transcript_rules import TRANSITIONS, TranscriptEvent, event_of, is_blank
 from message_strategies import broken_conversations, conversations
 
 HI = UserMessage("hi")
@@ -38,32 +37,34 @@ def gives(call_id: str) -> ToolMessage:
     return ToolMessage(call_id, "ok")
 
 
-REACHING: dict[State, list[Message]] = {
-    State.EMPTY: [],
-    State.PRIMED: [SYSTEM],
-    State.ASKED: [HI],
-    State.RESULTS_OWED: [HI, asks("a", "b")],
-    State.RESULTS_GIVEN: [HI, asks("a"), gives("a")],
-    State.ANSWERED: [HI, ANSWER],
+REACHING: dict[TranscriptState, list[Message]] = {
+    TranscriptState.EMPTY: [],
+    TranscriptState.PRIMED: [SYSTEM],
+    TranscriptState.ASKED: [HI],
+    TranscriptState.RESULTS_OWED: [HI, asks("a", "b")],
+    TranscriptState.RESULTS_GIVEN: [HI, asks("a"), gives("a")],
+    TranscriptState.ANSWERED: [HI, ANSWER],
 }
-SAYING: dict[Event, Message] = {
-    Event.SYSTEM: SYSTEM,
-    Event.USER: HI,
-    Event.TEXT: ANSWER,
-    Event.CALLS: asks("c"),
-    Event.RESULT: gives("a"),
+SAYING: dict[TranscriptEvent, Message] = {
+    TranscriptEvent.SYSTEM: SYSTEM,
+    TranscriptEvent.USER: HI,
+    TranscriptEvent.TEXT: ANSWER,
+    TranscriptEvent.CALLS: asks("c"),
+    TranscriptEvent.RESULT: gives("a"),
 }
 
 
 def test_the_table_has_every_state_and_leads_nowhere_else() -> None:
-    assert set(TRANSITIONS) == set(State) == set(REACHING)
-    assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
-    assert {state for row in TRANSITIONS.values() for state in row.values()} == set(State) - {State.EMPTY}
+    assert set(TRANSITIONS) == set(TranscriptState) == set(REACHING)
+    assert {event for row in TRANSITIONS.values() for event in row} == set(TranscriptEvent)
+    assert {state for row in TRANSITIONS.values() for state in row.values()} == set(TranscriptState) - {
+        TranscriptState.EMPTY
+    }
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", TranscriptState)
 @pytest.mark.parametrize("event", SAYING)
-def test_append_does_what_the_table_says(state: State, event: Event) -> None:
+def test_append_does_what_the_table_says(state: TranscriptState, event: TranscriptEvent) -> None:
     transcript = Transcript(REACHING[state])
     assert transcript.state is state
     message = SAYING[event]
@@ -82,29 +83,29 @@ def test_append_does_what_the_table_says(state: State, event: Event) -> None:
 @pytest.mark.parametrize(
     ("messages", "rule", "index", "call_id"),
     [
-        ([HI, SYSTEM], Rule.ONE_SYSTEM_FIRST, 1, None),
-        ([SYSTEM, SYSTEM], Rule.ONE_SYSTEM_FIRST, 1, None),
-        ([HI, asks("a"), SYSTEM], Rule.ONE_SYSTEM_FIRST, 2, None),
-        ([ANSWER], Rule.USER_BEFORE_ANSWER, 0, None),
-        ([SYSTEM, asks("a")], Rule.USER_BEFORE_ANSWER, 1, None),
-        ([HI, asks("a"), HI], Rule.RESULTS_OWED, 2, "a"),
-        ([HI, asks("a", "b"), gives("a"), ANSWER], Rule.RESULTS_OWED, 3, "b"),
-        ([HI, asks("a"), asks("b")], Rule.RESULTS_OWED, 2, "a"),
-        ([HI, ANSWER, ANSWER], Rule.ANSWER_ONCE, 2, None),
-        ([HI, ANSWER, asks("a")], Rule.ANSWER_ONCE, 2, None),
-        ([HI, AssistantMessage("")], Rule.NO_EMPTY_ANSWER, 1, None),
-        ([HI, AssistantMessage((TextPart(" \n"),))], Rule.NO_EMPTY_ANSWER, 1, None),
-        ([HI, gives("a")], Rule.RESULT_NEEDS_CALL, 1, "a"),
-        ([HI, asks("a"), gives("b")], Rule.RESULT_NEEDS_CALL, 2, "b"),
-        ([HI, asks("a"), gives("a"), gives("a")], Rule.RESULT_NEEDS_CALL, 3, "a"),
-        ([HI, asks("a"), gives("a"), asks("b"), gives("a")], Rule.RESULT_NEEDS_CALL, 4, "a"),
-        ([HI, asks("a", "a")], Rule.UNIQUE_CALL_IDS, 1, "a"),
-        ([HI, asks("a", name="")], Rule.CALL_NEEDS_NAME, 1, "a"),
-        ([HI, asks("")], Rule.CALL_NEEDS_ID, 1, ""),
+        ([HI, SYSTEM], TranscriptRule.ONE_SYSTEM_FIRST, 1, None),
+        ([SYSTEM, SYSTEM], TranscriptRule.ONE_SYSTEM_FIRST, 1, None),
+        ([HI, asks("a"), SYSTEM], TranscriptRule.ONE_SYSTEM_FIRST, 2, None),
+        ([ANSWER], TranscriptRule.USER_BEFORE_ANSWER, 0, None),
+        ([SYSTEM, asks("a")], TranscriptRule.USER_BEFORE_ANSWER, 1, None),
+        ([HI, asks("a"), HI], TranscriptRule.RESULTS_OWED, 2, "a"),
+        ([HI, asks("a", "b"), gives("a"), ANSWER], TranscriptRule.RESULTS_OWED, 3, "b"),
+        ([HI, asks("a"), asks("b")], TranscriptRule.RESULTS_OWED, 2, "a"),
+        ([HI, ANSWER, ANSWER], TranscriptRule.ANSWER_ONCE, 2, None),
+        ([HI, ANSWER, asks("a")], TranscriptRule.ANSWER_ONCE, 2, None),
+        ([HI, AssistantMessage("")], TranscriptRule.NO_EMPTY_ANSWER, 1, None),
+        ([HI, AssistantMessage((TextPart(" \n"),))], TranscriptRule.NO_EMPTY_ANSWER, 1, None),
+        ([HI, gives("a")], TranscriptRule.RESULT_NEEDS_CALL, 1, "a"),
+        ([HI, asks("a"), gives("b")], TranscriptRule.RESULT_NEEDS_CALL, 2, "b"),
+        ([HI, asks("a"), gives("a"), gives("a")], TranscriptRule.RESULT_NEEDS_CALL, 3, "a"),
+        ([HI, asks("a"), gives("a"), asks("b"), gives("a")], TranscriptRule.RESULT_NEEDS_CALL, 4, "a"),
+        ([HI, asks("a", "a")], TranscriptRule.UNIQUE_CALL_IDS, 1, "a"),
+        ([HI, asks("a", name="")], TranscriptRule.CALL_NEEDS_NAME, 1, "a"),
+        ([HI, asks("")], TranscriptRule.CALL_NEEDS_ID, 1, ""),
     ],
 )
 def test_every_rule_is_named_with_index_and_id(
-    messages: list[Message], rule: Rule, index: int, call_id: str | None
+    messages: list[Message], rule: TranscriptRule, index: int, call_id: str | None
 ) -> None:
     with pytest.raises(InvariantError) as caught:
         Transcript(messages)
@@ -117,7 +118,7 @@ def test_every_rule_is_named_with_index_and_id(
 
 def test_every_rule_has_an_example_above() -> None:
     (mark,) = test_every_rule_is_named_with_index_and_id.pytestmark  # type: ignore[attr-defined]
-    assert {case[1] for case in mark.args[1]} == set(Rule)
+    assert {case[1] for case in mark.args[1]} == set(TranscriptRule)
 
 
 def test_validate_lists_all_violations_and_each_mistake_once() -> None:
@@ -133,13 +134,13 @@ def test_validate_lists_all_violations_and_each_mistake_once() -> None:
         gives("z"),
     ]
     assert [(error.rule, error.index) for error in validate(messages)] == [
-        (Rule.NO_EMPTY_ANSWER, 0),
-        (Rule.CALL_NEEDS_NAME, 2),
-        (Rule.UNIQUE_CALL_IDS, 2),
-        (Rule.CALL_NEEDS_NAME, 2),
-        (Rule.ONE_SYSTEM_FIRST, 5),
-        (Rule.NO_EMPTY_ANSWER, 6),
-        (Rule.RESULT_NEEDS_CALL, 8),
+        (TranscriptRule.NO_EMPTY_ANSWER, 0),
+        (TranscriptRule.CALL_NEEDS_NAME, 2),
+        (TranscriptRule.UNIQUE_CALL_IDS, 2),
+        (TranscriptRule.CALL_NEEDS_NAME, 2),
+        (TranscriptRule.ONE_SYSTEM_FIRST, 5),
+        (TranscriptRule.NO_EMPTY_ANSWER, 6),
+        (TranscriptRule.RESULT_NEEDS_CALL, 8),
     ]
 
 
@@ -174,7 +175,7 @@ def test_a_server_may_use_one_id_for_ever() -> None:
     transcript = Transcript([HI])
     for _ in range(3):
         transcript.extend([asks("call_0"), gives("call_0")])
-    assert transcript.state is State.RESULTS_GIVEN
+    assert transcript.state is TranscriptState.RESULTS_GIVEN
 
 
 def test_extend_keeps_what_came_before_the_bad_message() -> None:

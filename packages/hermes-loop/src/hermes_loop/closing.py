@@ -10,7 +10,7 @@ from typing import Final
 from hermes_loop.conversation import Conversation
 from hermes_loop.journal import RoundRecord
 from hermes_loop.verdicts import Ending, Finish
-from hermes_messages import AssistantMessage, State, ToolMessage
+from hermes_messages import AssistantMessage, ToolMessage, TranscriptState
 from hermes_messages.protocols import TurnExitReason
 
 __all__ = ["close_conversation", "explain", "missing_results"]
@@ -67,11 +67,11 @@ def close_conversation(
     """
     if conversation.open_round is not None:
         conversation.close_tool_round(missing_results(conversation.open_round, ran=tools_started))
-    if conversation.state is State.ANSWERED:
+    if conversation.state is TranscriptState.ANSWERED:
         return
     if partial_text.strip():
         conversation.append(uid, AssistantMessage(partial_text, finish_reason=ending.reason))
-    elif conversation.state is State.RESULTS_GIVEN:
+    elif conversation.state is TranscriptState.RESULTS_GIVEN:
         error = None if isinstance(ending, Finish) else ending.error
         note = explain(ending.reason, error, max_iterations)
         conversation.append(uid, AssistantMessage(f"[{note}]", finish_reason=ending.reason))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hermes_loop.journal import Journal, RoundRecord
-from hermes_messages import AssistantMessage, History, Message, State, SystemMessage, ToolMessage, Transcript
+from hermes_messages import (
+    AssistantMessage,
+    History,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    Transcript,
+    TranscriptState,
+)
 
 __all__ = ["Conversation"]
 
@@ -26,7 +34,7 @@ class Conversation:
         self._front: tuple[Message, ...] = ()
 
     @property
-    def state(self) -> State:
+    def state(self) -> TranscriptState:
         """Where the conversation stands."""
         return self._sent.state
 

@@ -20,9 +20,9 @@ from hermes_messages import (
     InvariantError,
     JsonValue,
     ReasoningEffort,
-    State,
     SystemMessage,
     Transcript,
+    TranscriptState,
 )
 from hermes_messages.messages import Message
 from hermes_messages.openai_shape import messages_from_dicts
@@ -209,7 +209,7 @@ def read_prefill(messages: Sequence[Message | Mapping[str, JsonValue]] | None) -
         raise ConfigurationError(f"prefill_messages: {error}") from error
     if isinstance(read[0], SystemMessage):
         raise ConfigurationError("prefill_messages must not hold a system message; use system_prompt=")
-    if transcript.state is State.RESULTS_OWED:
+    if transcript.state is TranscriptState.RESULTS_OWED:
         raise ConfigurationError("prefill_messages end with tool calls that have no results")
     return tuple(read)
 

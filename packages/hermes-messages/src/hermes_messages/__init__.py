@@ -11,10 +11,10 @@ calls are owed [results_owed]
 >>> transcript.append(ToolMessage("call_1", "21 degrees"))
 >>> transcript.append(AssistantMessage("It is 21 degrees in Ulm."))
 >>> transcript.state
-<State.ANSWERED: 'answered'>
+<TranscriptState.ANSWERED: 'answered'>
 
 What every program needs is loaded at once; the names under `_LAZY` load their module at first use. `repair`
-is both a module and its function: `from hermes_messages.repair import repair`.
+here is the function; loading its module first would leave the module under that name.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -89,9 +89,10 @@ from hermes_messages.parts import (
     TextPart,
     content_text,
 )
+from hermes_messages.repair import RepairChange, RepairKind, RepairResult, repair
 from hermes_messages.stable_bytes import (
     EncodedHistory,
-    StableBytes,
+    HistoryEncoder,
     segments,
 )
 from hermes_messages.transcript import (
@@ -99,9 +100,8 @@ from hermes_messages.transcript import (
     validate,
 )
 from hermes_messages.transcript_rules import (
-    TRANSITIONS,
-    Rule,
-    State,
+    TranscriptRule,
+    TranscriptState,
 )
 from hermes_messages.usage import (
     Usage,
@@ -113,21 +113,17 @@ if TYPE_CHECKING:
     from hermes_messages.hygiene import clean_text
     from hermes_messages.openai_json import messages_from_json, read_json, to_json
     from hermes_messages.openai_quirks import Quirk, QuirkKind
-    from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_messages
+    from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_dicts
     from hermes_messages.openai_row import OpenAIRow, from_openai_row, to_openai_row
     from hermes_messages.openai_shape import to_dicts
-    from hermes_messages.repair import Change, ChangeKind, Repaired
-    from hermes_messages.tokens import TokenEstimate, estimate_tokens
+    from hermes_messages.tokens import TokenEstimator, estimate_tokens
     from hermes_messages.trajectory import from_trajectory, to_trajectory, tools_from_trajectory
 
 __all__ = [
-    "TRANSITIONS",
     "ArgumentDefect",
     "ArgumentsError",
     "AssistantMessage",
     "AudioPart",
-    "Change",
-    "ChangeKind",
     "ChatRequest",
     "ChatResponse",
     "ConfigurationError",
@@ -138,6 +134,7 @@ __all__ = [
     "FinishReason",
     "HermesError",
     "History",
+    "HistoryEncoder",
     "ImagePart",
     "InvariantError",
     "JsonObject",
@@ -159,13 +156,12 @@ __all__ = [
     "ReadResult",
     "ReasoningDelta",
     "ReasoningEffort",
-    "Repaired",
+    "RepairChange",
+    "RepairKind",
+    "RepairResult",
     "Replay",
     "ResponseDone",
-    "Rule",
     "SessionNotFoundError",
-    "StableBytes",
-    "State",
     "StoreBusyError",
     "StoreError",
     "StoreSchemaError",
@@ -174,7 +170,7 @@ __all__ = [
     "SystemMessage",
     "TextDelta",
     "TextPart",
-    "TokenEstimate",
+    "TokenEstimator",
     "TolerantArguments",
     "ToolCall",
     "ToolCallArgumentsDelta",
@@ -185,6 +181,8 @@ __all__ = [
     "ToolSpec",
     "ToolStatus",
     "Transcript",
+    "TranscriptRule",
+    "TranscriptState",
     "UnknownNameError",
     "Usage",
     "UserMessage",
@@ -202,8 +200,9 @@ __all__ = [
     "messages_from_json",
     "parse_arguments",
     "parse_arguments_tolerantly",
+    "read_dicts",
     "read_json",
-    "read_messages",
+    "repair",
     "segments",
     "to_dicts",
     "to_json",
@@ -223,15 +222,12 @@ _LAZY: Final[dict[str, str]] = {
     "QuirkKind": "hermes_messages.openai_quirks",
     "ReadResult": "hermes_messages.openai_reading",
     "messages_from_dicts": "hermes_messages.openai_reading",
-    "read_messages": "hermes_messages.openai_reading",
+    "read_dicts": "hermes_messages.openai_reading",
     "OpenAIRow": "hermes_messages.openai_row",
     "from_openai_row": "hermes_messages.openai_row",
     "to_openai_row": "hermes_messages.openai_row",
     "to_dicts": "hermes_messages.openai_shape",
-    "Change": "hermes_messages.repair",
-    "ChangeKind": "hermes_messages.repair",
-    "Repaired": "hermes_messages.repair",
-    "TokenEstimate": "hermes_messages.tokens",
+    "TokenEstimator": "hermes_messages.tokens",
     "estimate_tokens": "hermes_messages.tokens",
     "from_trajectory": "hermes_messages.trajectory",
     "to_trajectory": "hermes_messages.trajectory",

@@ -102,8 +102,8 @@ class MessageFormatError(HermesError):
 class InvariantError(HermesError):
     """A message that may not stand at this place of a transcript; the transcript is as it was before.
 
-    `rule` is the name of the broken rule (see `hermes_messages.transcript_rules.Rule`), `index` the place
-    of the message counted from 0, `call_id` the tool call concerned, if any.
+    `rule` is the name of the broken rule (one of `TranscriptRule`), `index` the place of the message counted
+    from 0, `call_id` the tool call concerned, if any.
     """
 
     def __init__(self, rule: str, explanation: str, *, index: int, call_id: str | None = None) -> None:

@@ -5,7 +5,7 @@
 >>> to_json(messages)
 b'[{"role":"user","content":"hi","x_trace":1.50}]'
 
-The results are those of `read_messages(json.loads(data))` and of `to_dicts`, quirks included, at a multiple
+The results are those of `read_dicts(json.loads(data))` and of `to_dicts`, quirks included, at a multiple
 of the speed. One thing is kept better: a message's unknown keys stay as they were spelt (`1.50`).
 """
 

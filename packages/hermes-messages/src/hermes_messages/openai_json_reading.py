@@ -150,9 +150,9 @@ def messages_from_json(data: bytes | str) -> list[Message]:
 
 
 def read_json(data: bytes | str) -> ReadResult:
-    """`read_messages` for the JSON text of a list of messages.
+    """`read_dicts` for the JSON text of a list of messages.
 
-    Raises `MessageFormatError` for what is no JSON list, and as `read_messages` does.
+    Raises `MessageFormatError` for what is no JSON list, and as `read_dicts` does.
     """
     try:
         if isinstance(data, str):

@@ -36,7 +36,7 @@ __all__ = [
     "DictReader",
     "ReadResult",
     "messages_from_dicts",
-    "read_messages",
+    "read_dicts",
 ]
 
 
@@ -47,7 +47,7 @@ class ReadResult(Struct, frozen=True):
     quirks: tuple[Quirk, ...] = ()
 
 
-def read_messages(dicts: Iterable[Mapping[str, JsonValue]]) -> ReadResult:
+def read_dicts(dicts: Iterable[Mapping[str, JsonValue]]) -> ReadResult:
     """Read OpenAI chat dicts. Unknown keys go into `extra`, unknown parts become `OpaquePart`.
 
     The dicts are not changed and not kept. Raises `MessageFormatError` with index and path for what is no
@@ -59,8 +59,8 @@ def read_messages(dicts: Iterable[Mapping[str, JsonValue]]) -> ReadResult:
 
 
 def messages_from_dicts(dicts: Iterable[Mapping[str, JsonValue]]) -> list[Message]:
-    """`read_messages` for callers that do not ask about quirks."""
-    return list(read_messages(dicts).messages)
+    """`read_dicts` for callers that do not ask about quirks."""
+    return list(read_dicts(dicts).messages)
 
 
 _STATUSES: Final = frozenset(get_args(ToolStatus))

@@ -5,7 +5,7 @@
 >>> to_dicts(messages)
 [{'role': 'user', 'content': 'hi'}]
 
-The reader is tolerant and reports what it overlooked (`read_messages(...).quirks`); the messages are strict.
+The reader is tolerant and reports what it overlooked (`read_dicts(...).quirks`); the messages are strict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hermes_messages.messages import (
     UserMessage,
 )
 from hermes_messages.openai_quirks import Quirk, QuirkKind
-from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_messages
+from hermes_messages.openai_reading import ReadResult, messages_from_dicts, read_dicts
 from hermes_messages.parts import (
     AudioPart,
     Content,
@@ -45,7 +45,7 @@ __all__ = [
     "ReadResult",
     "message_to_dict",
     "messages_from_dicts",
-    "read_messages",
+    "read_dicts",
     "to_dicts",
 ]
 

@@ -3,7 +3,7 @@
 >>> from hermes_messages import ToolMessage, UserMessage
 >>> from hermes_messages.repair import repair
 >>> repair([UserMessage("hi"), ToolMessage("call_9", "late news")]).changes
-(Change(kind=<ChangeKind.ORPHAN_DROPPED: 'orphan_result_dropped'>, index=1, call_id='call_9'),)
+(RepairChange(kind=<RepairKind.ORPHAN_DROPPED: 'orphan_result_dropped'>, index=1, call_id='call_9'),)
 
 No user text and no result of a call in the list is lost, a valid list comes back as it is (the same message
 objects), and a repaired list needs no further repair. Ids pair inside a round only, because some servers
@@ -32,7 +32,7 @@ from hermes_messages.repair_pairing import Round, pair_results
 from hermes_messages.transcript import Transcript, validate
 from hermes_messages.transcript_rules import is_blank
 
-__all__ = ["Change", "ChangeKind", "Repaired", "repair"]
+__all__ = ["RepairChange", "RepairKind", "RepairResult", "repair"]
 
 UNKNOWN_OUTCOME = (
     "The outcome of this call is unknown: its result was not recorded. "
@@ -42,7 +42,7 @@ MISSING_START = "(What came before is not available.)"
 NAMELESS_TOOL = "unnamed_tool"
 
 
-class ChangeKind(StrEnum):
+class RepairKind(StrEnum):
     """What `repair` can do; a closed list."""
 
     SYSTEM_JOINED = "system_joined"
@@ -73,22 +73,22 @@ class ChangeKind(StrEnum):
     """An assistant message before any user message; a user message was put before it."""
 
 
-class Change(Struct, frozen=True):
+class RepairChange(Struct, frozen=True):
     """One change: what, at which message of the list given (from 0), for which call id of that list."""
 
-    kind: ChangeKind
+    kind: RepairKind
     index: int
     call_id: str | None = None
 
 
-class Repaired(Struct, frozen=True):
+class RepairResult(Struct, frozen=True):
     """A valid list of messages, and what had to be changed for it, by index."""
 
     messages: tuple[Message, ...]
-    changes: tuple[Change, ...] = ()
+    changes: tuple[RepairChange, ...] = ()
 
 
-def repair(messages: Iterable[Message], *, close_round: bool = False) -> Repaired:
+def repair(messages: Iterable[Message], *, close_round: bool = False) -> RepairResult:
     """Make `messages` a list that `validate` accepts. The messages given are not changed.
 
     A last round whose results are still owed is valid and stays open, as a suspended turn needs it. With
@@ -96,13 +96,13 @@ def repair(messages: Iterable[Message], *, close_round: bool = False) -> Repaire
     """
     given = tuple(messages)
     if not validate(given) and not (close_round and Transcript(given).open_calls):
-        return Repaired(given)
+        return RepairResult(given)
     repairer = _Repairer(given)
     for index, message in enumerate(given):
         repairer.take(index, message)
     if close_round:
         repairer.settle()
-    return Repaired(tuple(repairer.out), tuple(sorted(repairer.changes, key=lambda change: change.index)))
+    return RepairResult(tuple(repairer.out), tuple(sorted(repairer.changes, key=lambda change: change.index)))
 
 
 class _Repairer:
@@ -116,7 +116,7 @@ class _Repairer:
         self._missing: list[tuple[int, str, ToolCall]] = []
         self._saw_user = False
         self.out: list[Message] = []
-        self.changes: list[Change] = []
+        self.changes: list[RepairChange] = []
 
     def take(self, index: int, message: Message) -> None:
         match message:
@@ -128,14 +128,14 @@ class _Repairer:
                 self._assistant(index, message)
             case ToolMessage():
                 if index in self._rounds.duplicates:
-                    self._changed(ChangeKind.DUPLICATE_DROPPED, index, message.tool_call_id)
+                    self._changed(RepairKind.DUPLICATE_DROPPED, index, message.tool_call_id)
                 elif index in self._rounds.orphans:
-                    self._changed(ChangeKind.ORPHAN_DROPPED, index, message.tool_call_id)
+                    self._changed(RepairKind.ORPHAN_DROPPED, index, message.tool_call_id)
 
     def settle(self) -> None:
         """Add the results that the last round still owes."""
         for index, given_id, call in self._missing:
-            self._changed(ChangeKind.RESULT_ADDED, index, given_id)
+            self._changed(RepairKind.RESULT_ADDED, index, given_id)
             self.out.append(ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown"))
         self._missing = []
 
@@ -147,12 +147,12 @@ class _Repairer:
         if len(self.out) == 1 and isinstance(first, SystemMessage):
             joined = merge_content(first.content, message.content)
             self.out[0] = replace(first, content="" if joined is None else joined)
-            self._changed(ChangeKind.SYSTEM_JOINED, index)
+            self._changed(RepairKind.SYSTEM_JOINED, index)
         elif _has_no_content(message.content):
-            self._changed(ChangeKind.SYSTEM_DROPPED, index)
+            self._changed(RepairKind.SYSTEM_DROPPED, index)
         else:
             self._user(UserMessage(_as_note(message.content), message.name, message.extra))
-            self._changed(ChangeKind.SYSTEM_TO_NOTE, index)
+            self._changed(RepairKind.SYSTEM_TO_NOTE, index)
 
     def _user(self, message: UserMessage) -> None:
         self.settle()
@@ -161,18 +161,18 @@ class _Repairer:
 
     def _assistant(self, index: int, message: AssistantMessage) -> None:
         if is_blank(message):
-            self._changed(ChangeKind.BLANK_DROPPED, index)
+            self._changed(RepairKind.BLANK_DROPPED, index)
             return
         self.settle()
         if not self._saw_user:
-            self._changed(ChangeKind.USER_ADDED, index)
+            self._changed(RepairKind.USER_ADDED, index)
             self._user(UserMessage(MISSING_START))
         round_ = self._rounds.by_index.get(index)
         fixed = message if round_ is None else self._with_good_calls(index, message, round_)
         previous = self.out[-1]
         if isinstance(previous, AssistantMessage):
             self.out[-1] = merge_answers(previous, fixed)
-            self._changed(ChangeKind.ANSWERS_MERGED, index)
+            self._changed(RepairKind.ANSWERS_MERGED, index)
         else:
             self.out.append(fixed)
         if round_ is not None:
@@ -187,10 +187,10 @@ class _Repairer:
             call = given
             if not call.name:
                 call = replace(call, name=self._name_of_result(round_, position) or NAMELESS_TOOL)
-                self._changed(ChangeKind.CALL_NAMED, index, given.id)
+                self._changed(RepairKind.CALL_NAMED, index, given.id)
             if not call.id or call.id in seen:
                 call = replace(call, id=_free_id(call.id or "call", taken))
-                self._changed(ChangeKind.CALL_ID_CHANGED, index, given.id)
+                self._changed(RepairKind.CALL_ID_CHANGED, index, given.id)
             taken.add(call.id)
             seen.add(call.id)
             calls.append(call)
@@ -210,9 +210,9 @@ class _Repairer:
             assert isinstance(result, ToolMessage)
             call = message.tool_calls[position]
             if place in self._rounds.late:
-                self._changed(ChangeKind.RESULT_MOVED, place, result.tool_call_id)
+                self._changed(RepairKind.RESULT_MOVED, place, result.tool_call_id)
             if result.tool_call_id != call.id:
-                self._changed(ChangeKind.RESULT_ID_CHANGED, place, result.tool_call_id)
+                self._changed(RepairKind.RESULT_ID_CHANGED, place, result.tool_call_id)
                 result = replace(result, tool_call_id=call.id)
             self.out.append(result)
         self._missing = [
@@ -221,8 +221,8 @@ class _Repairer:
             if position not in round_.results
         ]
 
-    def _changed(self, kind: ChangeKind, index: int, call_id: str | None = None) -> None:
-        self.changes.append(Change(kind, index, call_id))
+    def _changed(self, kind: RepairKind, index: int, call_id: str | None = None) -> None:
+        self.changes.append(RepairChange(kind, index, call_id))
 
 
 def _free_id(stem: str, taken: set[str]) -> str:

@@ -32,7 +32,7 @@ from hermes_messages.messages import (
     UserMessage,
 )
 from hermes_messages.parts import ImagePart, Part, TextPart
-from hermes_messages.transcript_rules import Rule
+from hermes_messages.transcript_rules import TranscriptRule
 
 __all__ = [
     "SMALLEST_ARGUMENT_LIMIT",
@@ -85,7 +85,7 @@ def with_summary(messages: Sequence[Message], cut: int, summary: str) -> list[Me
         raise ConfigurationError("a summary must have text; nothing was replaced")
     if boundary_near(messages, cut) != cut:
         text = f"a cut at {cut}, in the middle of a round or of what is still being worked on"
-        raise InvariantError(Rule.RESULTS_OWED, text, index=cut)
+        raise InvariantError(TranscriptRule.RESULTS_OWED, text, index=cut)
     head = [message for message in messages[:1] if isinstance(message, SystemMessage)]
     return [*head, UserMessage(summary), *messages[max(cut, len(head)) :]]
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from hermes_messages.history import History, MessageLog
 from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
-__all__ = ["EncodedHistory", "StableBytes", "segments"]
+__all__ = ["EncodedHistory", "HistoryEncoder", "segments"]
 
 SegmentEncoder = Callable[[Sequence[Message]], bytes]
 """Encodes one segment for a wire: JSON objects joined by commas, without the brackets around them."""
@@ -64,7 +64,7 @@ class _LogCache:
         self.ends: list[int] = []
 
 
-class StableBytes:
+class HistoryEncoder:
     """The encoded closed segments of every log seen, for one wire and one way of encoding.
 
     Bytes are dropped together with their log. `encode_calls` counts segments encoded, for tests that prove

@@ -2,7 +2,7 @@
 
 What is counted is what a request carries: texts, calls, results, tools, media. Reasoning and replay data
 are left out: most hosts drop or do not bill them on the way in. Typical error on mixed text is 10 to 20 per
-cent; `TokenEstimate.calibrate` corrects it with the figure that the host reports.
+cent; `TokenEstimator.calibrate` corrects it with the figure that the host reports.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hermes_messages.exchange import ToolSpec
 from hermes_messages.messages import AssistantMessage, Message, ToolMessage
 from hermes_messages.parts import AudioPart, Content, FilePart, ImagePart, OpaquePart, TextPart
 
-__all__ = ["TokenEstimate", "estimate_tokens"]
+__all__ = ["TokenEstimator", "estimate_tokens"]
 
 # Four ASCII characters are about one token; each further byte that UTF-8 needs for a character costs 0.4:
 # Cyrillic 0.65 tokens a character, Chinese 1.05, emoji 1.45.
@@ -35,16 +35,16 @@ _FACTOR_LIMITS: Final = (0.25, 4.0)
 
 def estimate_tokens(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> int:
     """About how many prompt tokens `messages` and `tools` are, at least 1 unless there is nothing."""
-    estimate = TokenEstimate(tools)
+    estimate = TokenEstimator(tools)
     estimate.add(messages)
     return estimate.total
 
 
-class TokenEstimate:
+class TokenEstimator:
     """A running estimate: adding messages costs what the new ones cost, however long the conversation is.
 
     >>> from hermes_messages import UserMessage
-    >>> estimate = TokenEstimate()
+    >>> estimate = TokenEstimator()
     >>> estimate.add([UserMessage("How long is a piece of string?")])
     12
     >>> estimate.calibrate(24)

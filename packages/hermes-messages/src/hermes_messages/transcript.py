@@ -4,7 +4,7 @@
 >>> transcript = Transcript([UserMessage("hi")])
 >>> transcript.append(AssistantMessage("hello"))
 >>> transcript.state
-<State.ANSWERED: 'answered'>
+<TranscriptState.ANSWERED: 'answered'>
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from hermes_messages.messages import (
     ToolMessage,
     UserMessage,
 )
-from hermes_messages.transcript_rules import TRANSITIONS, Event, Rule, State, event_of, is_blank
+from hermes_messages.transcript_rules import (
+    TRANSITIONS,
+    TranscriptEvent,
+    TranscriptRule,
+    TranscriptState,
+    event_of,
+    is_blank,
+)
 
 __all__ = ["Transcript", "validate"]
 
@@ -34,12 +41,12 @@ class Transcript:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         """Raises `InvariantError` at the first message that may not stand where it stands."""
         self._log = MessageLog()
-        self._state = State.EMPTY
+        self._state = TranscriptState.EMPTY
         self._open: dict[str, ToolCall] = {}
         self.extend(messages)
 
     @property
-    def state(self) -> State:
+    def state(self) -> TranscriptState:
         """Where the conversation stands."""
         return self._state
 
@@ -87,40 +94,42 @@ def validate(messages: Iterable[Message]) -> list[InvariantError]:
     A broken message is taken for what it was meant to be, so that one mistake is reported once.
     """
     found: list[InvariantError] = []
-    state = State.EMPTY
+    state = TranscriptState.EMPTY
     owed: list[str] = []
     for index, message in enumerate(messages):
         found.extend(_violations(message, index, state, owed))
         match message:
             case SystemMessage():
-                state = State.PRIMED if state is State.EMPTY else state
+                state = TranscriptState.PRIMED if state is TranscriptState.EMPTY else state
             case UserMessage():
-                state, owed = State.ASKED, []
+                state, owed = TranscriptState.ASKED, []
             case AssistantMessage() if not is_blank(message):
                 owed = [call.id for call in message.tool_calls]
-                state = State.RESULTS_OWED if owed else State.ANSWERED
+                state = TranscriptState.RESULTS_OWED if owed else TranscriptState.ANSWERED
             case ToolMessage() if message.tool_call_id in owed:
                 owed.remove(message.tool_call_id)
-                state = state if owed else State.RESULTS_GIVEN
+                state = state if owed else TranscriptState.RESULTS_GIVEN
             case _:
                 pass
     return found
 
 
 def _violations(
-    message: Message, index: int, state: State, owed: Collection[str]
+    message: Message, index: int, state: TranscriptState, owed: Collection[str]
 ) -> Iterator[InvariantError]:
     """What is wrong with `message` itself, then with its place, given the calls whose results are `owed`."""
     match message:
         case ToolMessage():
             if message.tool_call_id not in owed:
                 text = "a tool result that answers no open call of the latest assistant message"
-                yield InvariantError(Rule.RESULT_NEEDS_CALL, text, index=index, call_id=message.tool_call_id)
+                yield InvariantError(
+                    TranscriptRule.RESULT_NEEDS_CALL, text, index=index, call_id=message.tool_call_id
+                )
             return
         case AssistantMessage():
             if is_blank(message):
                 text = "an assistant message with neither text nor calls"
-                yield InvariantError(Rule.NO_EMPTY_ANSWER, text, index=index)
+                yield InvariantError(TranscriptRule.NO_EMPTY_ANSWER, text, index=index)
                 return
             yield from _broken_calls(message, index)
         case _:
@@ -133,36 +142,38 @@ def _violations(
 def _broken_calls(message: AssistantMessage, index: int) -> Iterator[InvariantError]:
     seen: set[str] = set()
     for call in message.tool_calls:
-        broken: list[tuple[Rule, str]] = []
+        broken: list[tuple[TranscriptRule, str]] = []
         if not call.id:
-            broken.append((Rule.CALL_NEEDS_ID, "a tool call without an id"))
+            broken.append((TranscriptRule.CALL_NEEDS_ID, "a tool call without an id"))
         elif call.id in seen:
-            broken.append((Rule.UNIQUE_CALL_IDS, "two calls of one message have the same id"))
+            broken.append((TranscriptRule.UNIQUE_CALL_IDS, "two calls of one message have the same id"))
         if not call.name:
-            broken.append((Rule.CALL_NEEDS_NAME, "a tool call without a tool name"))
+            broken.append((TranscriptRule.CALL_NEEDS_NAME, "a tool call without a tool name"))
         for rule, text in broken:
             yield InvariantError(rule, text, index=index, call_id=call.id)
         seen.add(call.id)
 
 
-def _not_here(state: State, event: Event, index: int, owed_id: str | None) -> InvariantError:
+def _not_here(
+    state: TranscriptState, event: TranscriptEvent, index: int, owed_id: str | None
+) -> InvariantError:
     match state, event:
-        case _, Event.SYSTEM:
+        case _, TranscriptEvent.SYSTEM:
             text = "a system message that is not the first message"
-            return InvariantError(Rule.ONE_SYSTEM_FIRST, text, index=index)
-        case State.RESULTS_OWED, _:
+            return InvariantError(TranscriptRule.ONE_SYSTEM_FIRST, text, index=index)
+        case TranscriptState.RESULTS_OWED, _:
             text = f"{_SPOKEN[event]} while the results of tool calls are owed"
-            return InvariantError(Rule.RESULTS_OWED, text, index=index, call_id=owed_id)
-        case State.ANSWERED, _:
+            return InvariantError(TranscriptRule.RESULTS_OWED, text, index=index, call_id=owed_id)
+        case TranscriptState.ANSWERED, _:
             text = "an assistant message right after a final answer"
-            return InvariantError(Rule.ANSWER_ONCE, text, index=index)
+            return InvariantError(TranscriptRule.ANSWER_ONCE, text, index=index)
         case _:
             text = "an assistant message before any user message"
-            return InvariantError(Rule.USER_BEFORE_ANSWER, text, index=index)
+            return InvariantError(TranscriptRule.USER_BEFORE_ANSWER, text, index=index)
 
 
-_SPOKEN: dict[Event, str] = {
-    Event.USER: "a user message",
-    Event.TEXT: "an answer",
-    Event.CALLS: "an assistant message with further calls",
+_SPOKEN: dict[TranscriptEvent, str] = {
+    TranscriptEvent.USER: "a user message",
+    TranscriptEvent.TEXT: "an answer",
+    TranscriptEvent.CALLS: "an assistant message with further calls",
 }

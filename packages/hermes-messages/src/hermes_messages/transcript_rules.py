@@ -10,10 +10,10 @@ from enum import StrEnum
 from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.parts import TextPart, content_text
 
-__all__ = ["TRANSITIONS", "Event", "Rule", "State", "event_of", "is_blank"]
+__all__ = ["TRANSITIONS", "TranscriptEvent", "TranscriptRule", "TranscriptState", "event_of", "is_blank"]
 
 
-class State(StrEnum):
+class TranscriptState(StrEnum):
     """Where a transcript stands."""
 
     EMPTY = "empty"
@@ -24,7 +24,7 @@ class State(StrEnum):
     ANSWERED = "answered"
 
 
-class Event(StrEnum):
+class TranscriptEvent(StrEnum):
     """What a message is to the table."""
 
     SYSTEM = "system"
@@ -35,21 +35,31 @@ class Event(StrEnum):
     LAST_RESULT = "last_result"
 
 
-TRANSITIONS: dict[State, dict[Event, State]] = {
-    State.EMPTY: {Event.SYSTEM: State.PRIMED, Event.USER: State.ASKED},
-    State.PRIMED: {Event.USER: State.ASKED},
-    State.ASKED: {Event.USER: State.ASKED, Event.TEXT: State.ANSWERED, Event.CALLS: State.RESULTS_OWED},
-    State.RESULTS_OWED: {Event.RESULT: State.RESULTS_OWED, Event.LAST_RESULT: State.RESULTS_GIVEN},
-    State.RESULTS_GIVEN: {
-        Event.USER: State.ASKED,
-        Event.TEXT: State.ANSWERED,
-        Event.CALLS: State.RESULTS_OWED,
+TRANSITIONS: dict[TranscriptState, dict[TranscriptEvent, TranscriptState]] = {
+    TranscriptState.EMPTY: {
+        TranscriptEvent.SYSTEM: TranscriptState.PRIMED,
+        TranscriptEvent.USER: TranscriptState.ASKED,
     },
-    State.ANSWERED: {Event.USER: State.ASKED},
+    TranscriptState.PRIMED: {TranscriptEvent.USER: TranscriptState.ASKED},
+    TranscriptState.ASKED: {
+        TranscriptEvent.USER: TranscriptState.ASKED,
+        TranscriptEvent.TEXT: TranscriptState.ANSWERED,
+        TranscriptEvent.CALLS: TranscriptState.RESULTS_OWED,
+    },
+    TranscriptState.RESULTS_OWED: {
+        TranscriptEvent.RESULT: TranscriptState.RESULTS_OWED,
+        TranscriptEvent.LAST_RESULT: TranscriptState.RESULTS_GIVEN,
+    },
+    TranscriptState.RESULTS_GIVEN: {
+        TranscriptEvent.USER: TranscriptState.ASKED,
+        TranscriptEvent.TEXT: TranscriptState.ANSWERED,
+        TranscriptEvent.CALLS: TranscriptState.RESULTS_OWED,
+    },
+    TranscriptState.ANSWERED: {TranscriptEvent.USER: TranscriptState.ASKED},
 }
 
 
-class Rule(StrEnum):
+class TranscriptRule(StrEnum):
     """The rules of a transcript, as `InvariantError.rule` names them."""
 
     ONE_SYSTEM_FIRST = "one_system_message_first"
@@ -72,14 +82,14 @@ def is_blank(message: AssistantMessage) -> bool:
     return not content_text(message.content).strip()
 
 
-def event_of(message: Message, open_calls: int) -> Event:
+def event_of(message: Message, open_calls: int) -> TranscriptEvent:
     """The event that `message` is when `open_calls` results are still owed."""
     match message:
         case SystemMessage():
-            return Event.SYSTEM
+            return TranscriptEvent.SYSTEM
         case UserMessage():
-            return Event.USER
+            return TranscriptEvent.USER
         case AssistantMessage():
-            return Event.CALLS if message.tool_calls else Event.TEXT
+            return TranscriptEvent.CALLS if message.tool_calls else TranscriptEvent.TEXT
         case ToolMessage():
-            return Event.LAST_RESULT if open_calls <= 1 else Event.RESULT
+            return TranscriptEvent.LAST_RESULT if open_calls <= 1 else TranscriptEvent.RESULT

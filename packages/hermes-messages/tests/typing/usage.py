@@ -28,13 +28,13 @@ from hermes_messages import (
     estimate_tokens,
     from_trajectory,
     messages_from_dicts,
-    read_messages,
+    read_dicts,
+    repair,
     to_dicts,
     to_trajectory,
     validate,
 )
 from hermes_messages.protocols import Provider
-from hermes_messages.repair import repair
 
 
 def role_of(message: Message) -> str:
@@ -68,7 +68,7 @@ def conversation() -> list[JsonObject]:
     rows = to_trajectory(repaired.messages, [])
     again: list[Message] = from_trajectory(rows)
     assert estimate_tokens(again) > 0
-    assert [quirk.kind for quirk in read_messages(dicts).quirks] == []
+    assert [quirk.kind for quirk in read_dicts(dicts).quirks] == []
     return dicts
 
 

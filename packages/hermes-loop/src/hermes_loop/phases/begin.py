@@ -5,13 +5,13 @@ from __future__ import annotations
 from hermes_loop.budget import TurnBudget
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import BeginVerdict, Finish, Proceed, Stop
-from hermes_messages import State
+from hermes_messages import TranscriptState
 
 __all__ = ["begin_iteration", "decide_iteration"]
 
 
 def decide_iteration(
-    budget: TurnBudget, *, interruption: Stop | None, state: State, best_answer: str | None
+    budget: TurnBudget, *, interruption: Stop | None, state: TranscriptState, best_answer: str | None
 ) -> BeginVerdict:
     """Take an iteration from `budget`, or say how the turn ends. Pure but for the budget it is handed.
 
@@ -25,7 +25,7 @@ def decide_iteration(
         return Proceed()
     if best_answer is not None:
         return Finish(spent.reason, best_answer)
-    if state is State.RESULTS_GIVEN and spent.may_sum_up and budget.take_grace():
+    if state is TranscriptState.RESULTS_GIVEN and spent.may_sum_up and budget.take_grace():
         return Proceed("summary")
     return Stop(spent.reason, spent.text)
 

@@ -12,9 +12,8 @@ from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Proceed, Stop
-from hermes_messages import Message, StoreError, SystemMessage, content_text
+from hermes_messages import Message, StoreError, SystemMessage, content_text, repair
 from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, TurnContext
-from hermes_messages.repair import repair
 
 __all__ = ["build_turn_context"]
 

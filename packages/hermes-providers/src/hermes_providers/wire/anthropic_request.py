@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from hermes_messages import ChatRequest, Message, MessageLog, ToolSpec
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import StableBytes
+from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH, encode_segment
@@ -121,8 +121,8 @@ class AnthropicRequestBuilder:
         encoded = self._encoders.of(key).encode(request.history)
         return [segment for segment in (*encoded.closed, encoded.open_tail) if segment]
 
-    def _encoder(self, model: str) -> StableBytes:
-        return StableBytes(partial(self._encode, self._origin(model)))
+    def _encoder(self, model: str) -> HistoryEncoder:
+        return HistoryEncoder(partial(self._encode, self._origin(model)))
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)

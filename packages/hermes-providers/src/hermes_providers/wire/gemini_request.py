@@ -23,7 +23,7 @@ from hermes_messages import (
     ToolSpec,
 )
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import StableBytes
+from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
@@ -97,7 +97,7 @@ class GeminiRequestBuilder:
         start = dump(head)[:-1] + b"," if head else b"{"
         return b"".join((start, b'"contents":[', *join_segments(segments), b"]", tools, b"}"))
 
-    def _encoder(self, model: str) -> StableBytes:
+    def _encoder(self, model: str) -> HistoryEncoder:
         """The encoder for a model: ids, signatures and the parts that go back depend on it."""
         origin = Origin(self._settings.provider, self._settings.host, model)
         rules = ModelRules(
@@ -106,7 +106,7 @@ class GeminiRequestBuilder:
             signatures=wants_signatures(self._quirks, model),
             tool_names=self._quirks.tool_names,
         )
-        return StableBytes(partial(encode_segment, rules=rules, origin=origin))
+        return HistoryEncoder(partial(encode_segment, rules=rules, origin=origin))
 
     def _fields(self, request: ChatRequest, system: str) -> dict[str, object]:
         fields: dict[str, object] = {}

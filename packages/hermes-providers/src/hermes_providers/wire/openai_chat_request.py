@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from hermes_messages import ChatRequest, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import StableBytes
+from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
@@ -98,9 +98,9 @@ class ChatRequestBuilder:
             model
         )
 
-    def _encoder(self, model: str) -> StableBytes:
+    def _encoder(self, model: str) -> HistoryEncoder:
         origin = Origin(self._provider, self._host, model)
-        return StableBytes(partial(encode_segment, quirks=self._quirks, origin=origin))
+        return HistoryEncoder(partial(encode_segment, quirks=self._quirks, origin=origin))
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks

@@ -19,7 +19,7 @@ from hermes_messages import (
     ToolSpec,
 )
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import StableBytes
+from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
@@ -87,10 +87,10 @@ class ResponsesRequestBuilder:
         encoded = self._encoders.of(request.model).encode(request.history)
         return split_system(request.history, encoded, SYSTEM_SEGMENT)
 
-    def _encoder(self, model: str) -> StableBytes:
+    def _encoder(self, model: str) -> HistoryEncoder:
         """The encoder for a model: only it takes the items of its earlier responses back."""
         origin = Origin(self._settings.provider, self._settings.host, model)
-        return StableBytes(partial(self._encode, origin))
+        return HistoryEncoder(partial(self._encode, origin))
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes_messages import ErrorKind, History, JsonValue, ProviderError, SystemMessage
 from hermes_messages.parts import content_text
-from hermes_messages.stable_bytes import EncodedHistory, StableBytes
+from hermes_messages.stable_bytes import EncodedHistory, HistoryEncoder
 
 __all__ = ["ModelEncoders", "count_in", "split_system", "unsendable"]
 
@@ -20,16 +20,16 @@ class ModelEncoders:
 
     __slots__ = ("_encoders", "_make")
 
-    def __init__(self, make: Callable[[str], StableBytes]) -> None:
+    def __init__(self, make: Callable[[str], HistoryEncoder]) -> None:
         self._make = make
-        self._encoders: dict[str, StableBytes] = {}
+        self._encoders: dict[str, HistoryEncoder] = {}
 
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
         return sum(encoder.encode_calls for encoder in self._encoders.values())
 
-    def of(self, model: str) -> StableBytes:
+    def of(self, model: str) -> HistoryEncoder:
         """The encoder of `model`."""
         encoder = self._encoders.get(model)
         if encoder is None:
