@@ -122,7 +122,7 @@ async def resume_scan(directory: Path) -> None:
     dataset = await scan_dataset(directory / "prompts.jsonl")
     await mend_torn_tails(shards)
     recorded = await scan_recorded(shards)
-    plan = make_plan(dataset.keys, recorded.records)
+    plan = make_plan(dataset.hashes, recorded.records)
     print(json.dumps({"scan": time.perf_counter() - started, "todo": len(plan.todo)}))
 
 

@@ -43,7 +43,7 @@ BASE = ("run", "--dataset-file", "prompts.jsonl", "--run-name", "r")
         ((*BASE, "--provider", "openai"), "OPENAI_API_KEY"),
         ((*BASE, "--base-url", "127.0.0.1:80", "--model", "m"), "127.0.0.1:80"),
         ((*BASE, "--base-url", "http://127.0.0.1:80/v1"), "--model"),
-        ((*BASE, "--num-workers", "0"), "num_workers is 0"),
+        ((*BASE, "--num-workers", "0"), "--num-workers is 0"),
         ((*BASE, "--model-path", "none.gguf"), "none.gguf"),
         ((*BASE, "--provider-setting", "thread=2"), r"thread.*threads"),
     ],

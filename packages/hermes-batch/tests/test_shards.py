@@ -26,7 +26,7 @@ async def write(shard_dir: Path, indices: range, *, rows_per_shard: int = 100) -
 
 
 async def indices_in(shard_dir: Path) -> list[int]:
-    return [place.key.index for place in (await scan_recorded(shard_dir)).records]
+    return [place.index for place in (await scan_recorded(shard_dir)).records]
 
 
 def test_a_record_is_one_line_and_reads_back_as_it_was() -> None:
@@ -87,7 +87,7 @@ def test_records_are_read_at_their_places(tmp_path: Path) -> None:
 
     async def read_all() -> list[int]:
         async with RecordReader(tmp_path) as read:
-            places = (await scan_recorded(tmp_path)).records
+            places = list((await scan_recorded(tmp_path)).records)
             return [record.prompt_index for record in await read(places[::-1])]
 
     assert asyncio.run(read_all()) == list(range(7))[::-1]

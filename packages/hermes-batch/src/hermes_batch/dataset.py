@@ -12,12 +12,13 @@ from msgspec import Struct
 from hermes_batch.dataset_formats import dataset_lines
 from hermes_batch.errors import DatasetError
 from hermes_batch.files import check_readable
-from hermes_batch.plan import RowKey
+from hermes_batch.packed import RowHashes
 from hermes_batch.rows import BadRow, Row, read_row
 
 __all__ = ["ScannedDataset", "read_dataset", "scan_dataset"]
 
 _IDS_NAMED = 3
+_IDS_COMPARED = 100_000  # a courtesy that is not to cost memory without end
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -38,7 +39,7 @@ async def _check_file(path: Path) -> None:
 class ScannedDataset(Struct, frozen=True):
     """The rows of a dataset by place and content, and what a person should know of them before the run."""
 
-    keys: tuple[RowKey, ...]
+    hashes: RowHashes
     bad: int
     remarks: tuple[str, ...]
 
@@ -46,7 +47,7 @@ class ScannedDataset(Struct, frozen=True):
 async def scan_dataset(path: Path, *, max_samples: int | None = None) -> ScannedDataset:
     """Read the whole dataset once. Raises `DatasetError` when it can not be read or has no usable row."""
     await _check_file(path)
-    keys: list[RowKey] = []
+    hashes = RowHashes()
     bad = 0
     first_problem = ""
     ids: set[str] = set()
@@ -54,27 +55,27 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     try:
         async with aclosing(read_dataset(path, max_samples=max_samples)) as rows:
             async for row in rows:
-                keys.append(RowKey(row.index, row.content_hash))
+                hashes.add(row.content_hash)
                 if isinstance(row, BadRow):
                     bad += 1
                     first_problem = first_problem or f"line {row.line}: {row.reason}"
-                elif row.id and row.id in ids:
+                elif row.id in ids:
                     repeated.setdefault(row.id, row.line)
-                elif row.id:
+                elif row.id and len(ids) < _IDS_COMPARED:
                     ids.add(row.id)
     except OSError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error.strerror or error}") from error
-    if not keys:
+    if not hashes:
         raise DatasetError(f'{path} has no rows; a row looks like {{"prompt": "..."}}')
-    if bad == len(keys):
+    if bad == len(hashes):
         raise DatasetError(f"{path} has no usable row; {first_problem}")
     remarks: list[str] = []
     if bad:
-        remarks.append(f"{bad} of {len(keys)} rows can not be used; {first_problem}")
+        remarks.append(f"{bad} of {len(hashes)} rows can not be used; {first_problem}")
     if repeated:
         named = ", ".join(f"{row_id!r} (line {line})" for row_id, line in list(repeated.items())[:_IDS_NAMED])
         remarks.append(f"{len(repeated)} ids stand on more than one row: {named}; records share them")
-    return ScannedDataset(tuple(keys), bad, tuple(remarks))
+    return ScannedDataset(hashes, bad, tuple(remarks))
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
 from hermes_batch.dataset import read_dataset
 from hermes_batch.errors import RunAbortedError
-from hermes_batch.plan import Plan, RowKey
+from hermes_batch.packed import RowHashes
+from hermes_batch.plan import Plan
 from hermes_batch.progress import Progress
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.row_runner import RowSettings, run_row
@@ -33,7 +34,7 @@ class Execution:
         self,
         *,
         dataset_file: Path,
-        keys: Sequence[RowKey],
+        hashes: RowHashes,
         plan: Plan,
         factory: AgentFactory,
         settings: RowSettings,
@@ -44,9 +45,9 @@ class Execution:
         checkpoint: Callable[[int], Awaitable[None]],
     ) -> None:
         self._dataset_file = dataset_file
-        self._keys = keys
-        self._todo = frozenset(plan.todo)
-        self._finished = len(plan.done)
+        self._hashes = hashes
+        self._todo = plan.todo
+        self._finished = plan.finished
         self._factory = factory
         self._settings = settings
         self._writer = writer
@@ -63,8 +64,8 @@ class Execution:
         if not self._todo:
             self._progress.message("every row is finished; another run name begins a new run")
             return None
-        self._progress.begin(len(self._keys), self._finished)
-        rows = read_dataset(self._dataset_file, max_samples=len(self._keys))
+        self._progress.begin(len(self._hashes), self._finished)
+        rows = read_dataset(self._dataset_file, max_samples=len(self._hashes))
         try:
             async with asyncio.TaskGroup() as group, aclosing(rows):
                 group.create_task(self._writer.run())
@@ -88,7 +89,7 @@ class Execution:
         return self._aborted
 
     async def _handle(self, row: Row) -> None:
-        if row.content_hash != self._keys[row.index].content_hash:
+        if not self._hashes.holds(row.index, row.content_hash):
             self._give_up(f"{self._dataset_file}, line {row.line}, changed while the run read it")
             return
         record = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes_batch.files import replace_file
-from hermes_batch.plan import Finished, Plan
+from hermes_batch.packed import Finished
+from hermes_batch.plan import Plan
 from hermes_batch.records import Record, ToolStats, encode_record
 from hermes_batch.row_records import UNKNOWN_TOOL
 from hermes_batch.shards import RecordReader
@@ -26,7 +27,7 @@ _PART_BYTES = 4 << 20
 async def merge_run(
     *, shard_dir: Path, target: Path, plan: Plan, run_name: str, total: int
 ) -> BatchStatistics:
-    """Write the `ok` rows of `plan.done` to `target` (atomically) and count all of them.
+    """Write the `ok` rows of `plan` to `target` (atomically) and count all of them.
 
     Rows take the index they have in the dataset now. Every row names every tool of the run, and no object or
     list is empty: table readers give an empty one a type of its own, which no later row fits. Two passes;
@@ -34,15 +35,14 @@ async def merge_run(
     """
     statistics = StatisticsBuilder(run_name, total)
     tools = {UNKNOWN_TOOL}
-    rows = sorted(plan.done.items())
     async with RecordReader(shard_dir) as read:
-        for part in _parts(rows):
+        for part in _parts(plan.done()):
             for record in await read([place for _, place in part]):
                 tools.update(record.tool_stats)
                 statistics.add(record)
         names = sorted(tools)
         async with replace_file(target) as write:
-            for part in _parts([(index, place) for index, place in rows if place.status == "ok"]):
+            for part in _parts(row for row in plan.done() if row[1].status == "ok"):
                 records = await read([place for _, place in part])
                 lines = [
                     encode_record(_normalised(record, index, names))
@@ -52,7 +52,7 @@ async def merge_run(
     return statistics.build()
 
 
-def _parts(rows: Sequence[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:
+def _parts(rows: Iterable[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:
     """The rows in parts that are small enough to be in memory and not to hold up the event loop."""
     part: list[tuple[int, Finished]] = []
     size = 0

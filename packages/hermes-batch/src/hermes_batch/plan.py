@@ -6,40 +6,18 @@ removed and reordered rows do the right thing, and a prompt that stands twice in
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
+from hermes_batch.packed import Finished, FinishedRows, RowHashes
 from hermes_batch.records import RecordStatus
 
-__all__ = ["Finished", "Plan", "RetryPolicy", "RowKey", "is_final", "make_plan"]
+__all__ = ["Plan", "RetryPolicy", "RowsLeft", "is_final", "make_plan"]
 
-
-_WORTH: dict[RecordStatus, int] = {"ok": 0, "discarded": 2, "error": 4}
-
-
-class RowKey(Struct, frozen=True, gc=False):
-    """A row's place and content."""
-
-    index: int
-    content_hash: str
-
-
-class Finished(Struct, frozen=True, gc=False):
-    """Where a record lies (the shard's name, the byte offset of its line, the line's length in bytes) and how
-    its row ended."""
-
-    key: RowKey
-    shard: str
-    offset: int
-    length: int
-    status: RecordStatus = "ok"
-    run_again: bool = False
-
-    def worth(self) -> int:
-        """The lower, the better a record stands for its row."""
-        return _WORTH[self.status] + self.run_again
+_NONE = -1
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -49,52 +27,121 @@ class RetryPolicy(Struct, frozen=True):
     discarded: bool = False
 
 
-class Plan(Struct, frozen=True):
-    """`done` maps the index of each finished row to its record's place; `todo` are the others, in order."""
-
-    done: dict[int, Finished]
-    todo: tuple[int, ...]
-
-
-def is_final(record: Finished, retry: RetryPolicy) -> bool:
+def is_final(status: RecordStatus, retry: RetryPolicy, *, run_again: bool) -> bool:
     """Whether a recorded row counts as finished. An error on a host that could not be reached cost
     nothing: it does not count, so a run that a dead network stopped goes on where it stood."""
-    match record.status:
+    match status:
         case "ok":
             return True
         case "discarded":
             return not retry.discarded
         case "error":
-            return not (record.run_again or retry.failed)
+            return not (run_again or retry.failed)
 
 
-def make_plan(rows: Sequence[RowKey], finished: Iterable[Finished]) -> Plan:
-    """Match rows to finished records: the best records first, and of equals first by place and content, then
-    by content alone.
+class RowsLeft(Collection[int]):
+    """The indices of the rows that have no record, in order."""
 
-    `finished` is in the order of recording; of two equally good records for one key the later one is taken.
+    def __init__(self, record_of: array[int]) -> None:
+        self._record_of = record_of
+        self._count = record_of.count(_NONE)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, index: object) -> bool:
+        return isinstance(index, int) and self._record_of[index] == _NONE
+
+    def __iter__(self) -> Iterator[int]:
+        return (index for index, number in enumerate(self._record_of) if number == _NONE)
+
+
+class Plan:
+    """Which record stands for which row."""
+
+    def __init__(self, record_of: array[int], records: FinishedRows) -> None:
+        self._record_of = record_of
+        self._records = records
+        self.todo = RowsLeft(record_of)
+
+    @property
+    def finished(self) -> int:
+        """How many rows have a record."""
+        return len(self._record_of) - len(self.todo)
+
+    def done(self) -> Iterator[tuple[int, Finished]]:
+        """The finished rows in order: index and record."""
+        return (
+            (index, self._records[number]) for index, number in enumerate(self._record_of) if number != _NONE
+        )
+
+
+def make_plan(rows: RowHashes, records: FinishedRows, retry: RetryPolicy | None = None) -> Plan:
+    """Match rows to records: the best records first, and of equals first by place and content, then by
+    content alone; of two equally good records for one place and content the later one is taken.
+
+    With `retry`, records that are not final are left out. Memory beside the answer grows with the rows that
+    were moved since their records were written.
     """
-    best: dict[RowKey, Finished] = {}
-    for entry in finished:
-        known = best.get(entry.key)
-        if known is None or entry.worth() <= known.worth():
-            best[entry.key] = entry
-    done: dict[int, Finished] = {}
-    for worth in sorted({entry.worth() for entry in best.values()}):
-        _match(rows, {key: entry for key, entry in best.items() if entry.worth() == worth}, done)
-    return Plan(done, tuple(row.index for row in rows if row.index not in done))
+    record_of = array("q", [_NONE]) * len(rows)
+    moved: dict[tuple[int, bytes], int] = {}
+    for number in range(len(records)):
+        if retry is not None and not _is_final(records[number], retry):
+            continue
+        index, packed = records.row(number)
+        in_place = 0 <= index < len(rows) and rows.packed(index) == packed
+        known = record_of[index] if in_place else moved.get((index, packed), _NONE)
+        if known != _NONE and records.worth(number) > records.worth(known):
+            continue
+        if in_place:
+            record_of[index] = number
+        else:
+            moved[index, packed] = number
+    if moved:
+        _place_moved(rows, records, record_of, moved.values())
+    return Plan(record_of, records)
 
 
-def _match(rows: Sequence[RowKey], records: dict[RowKey, Finished], done: dict[int, Finished]) -> None:
-    """Give the records to rows that are not done yet; each record to one row."""
-    for row in rows:
-        if row.index not in done and (exact := records.pop(row, None)) is not None:
-            done[row.index] = exact
-    moved: defaultdict[str, list[Finished]] = defaultdict(list)
-    for entry in reversed(records.values()):
-        moved[entry.key.content_hash].append(entry)
-    if not moved:
-        return
-    for row in rows:
-        if row.index not in done and (waiting := moved.get(row.content_hash)):
-            done[row.index] = waiting.pop()
+def _is_final(record: Finished, retry: RetryPolicy) -> bool:
+    return is_final(record.status, retry, run_again=record.run_again)
+
+
+def _place_moved(rows: RowHashes, records: FinishedRows, record_of: array[int], moved: Iterable[int]) -> None:
+    """Deal the records of every content of which some stand at no row, once more and to all its rows."""
+    pool: defaultdict[bytes, list[int]] = defaultdict(list)
+    for number in moved:
+        pool[records.row(number)[1]].append(number)
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for index in range(len(rows)):
+        packed = rows.packed(index)
+        if packed in pool:
+            places[packed].append(index)
+    for packed, indices in places.items():
+        in_place = {index: record_of[index] for index in indices if record_of[index] != _NONE}
+        _deal(records, record_of, indices, in_place, [*in_place.values(), *pool[packed]])
+
+
+def _deal(
+    records: FinishedRows,
+    record_of: array[int],
+    indices: list[int],
+    in_place: dict[int, int],
+    given: list[int],
+) -> None:
+    """Give `given`, all of one content, to the rows at `indices`; each record to one row."""
+    free = set(indices)
+    for index in indices:
+        record_of[index] = _NONE
+    by_worth: defaultdict[int, list[int]] = defaultdict(list)
+    for number in sorted(given):
+        by_worth[records.worth(number)].append(number)
+    for _, numbers in sorted(by_worth.items()):
+        left = set(numbers)
+        for index in indices:
+            if index in free and in_place.get(index) in left:
+                record_of[index] = in_place[index]
+                left.discard(in_place[index])
+                free.discard(index)
+        for index, number in zip(sorted(free), sorted(left), strict=False):
+            record_of[index] = number
+            free.discard(index)

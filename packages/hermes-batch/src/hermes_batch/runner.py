@@ -18,7 +18,8 @@ from hermes_batch.errors import RunAbortedError, RunExistsError, RunLockedError
 from hermes_batch.execution import Execution
 from hermes_batch.files import FileLock, make_directory, path_exists, remove_leftovers, replace_file
 from hermes_batch.merge import merge_run
-from hermes_batch.plan import Finished, Plan, RetryPolicy, is_final, make_plan
+from hermes_batch.packed import FinishedRows
+from hermes_batch.plan import Plan, RetryPolicy, make_plan
 from hermes_batch.progress import NoProgress, Progress, SteadyProgress, progress_for
 from hermes_batch.row_runner import RowSettings
 from hermes_batch.run_files import RunFiles
@@ -191,7 +192,7 @@ class BatchRunner:
                 recorded = await self._recorded()
                 aborted = None
                 if not self._stop.requested:
-                    plan = self._plan(dataset, recorded)
+                    plan = make_plan(dataset.hashes, recorded, self._retry)
                     aborted = await self._execute(dataset, plan, factory)
                     recorded = await self._recorded() if plan.todo else recorded
                 statistics = await self._merge(dataset, recorded, aborted)
@@ -253,7 +254,7 @@ class BatchRunner:
         stack.push_async_callback(lock.release)
         await remove_leftovers(self._files.directory)
 
-    async def _recorded(self) -> tuple[Finished, ...]:
+    async def _recorded(self) -> FinishedRows:
         """The records on the disk, torn tails mended first."""
         for shard in await mend_torn_tails(self._files.shards):
             self._progress.message(f"{shard}: the last line was cut off by a crash; its row is run again")
@@ -264,16 +265,13 @@ class BatchRunner:
             )
         return recorded.records
 
-    def _plan(self, dataset: ScannedDataset, recorded: Sequence[Finished]) -> Plan:
-        return make_plan(dataset.keys, (record for record in recorded if is_final(record, self._retry)))
-
     async def _execute(
         self, dataset: ScannedDataset, plan: Plan, factory: AgentFactory
     ) -> RunAbortedError | None:
         """Run the rows that are left. Returns the error that ended the run early, if one did."""
         execution = Execution(
             dataset_file=self._dataset_file,
-            keys=dataset.keys,
+            hashes=dataset.hashes,
             plan=plan,
             factory=factory,
             settings=self._settings,
@@ -281,20 +279,20 @@ class BatchRunner:
             streak=FailureStreak(self._failure_limit),
             stop=self._stop,
             progress=self._progress,
-            checkpoint=lambda finished: self._checkpoint(len(dataset.keys), finished),
+            checkpoint=lambda finished: self._checkpoint(len(dataset.hashes), finished),
         )
         return await execution.run(num_workers=self._num_workers, grace_s=self._grace_s)
 
     async def _merge(
-        self, dataset: ScannedDataset, recorded: Sequence[Finished], aborted: RunAbortedError | None = None
+        self, dataset: ScannedDataset, recorded: FinishedRows, aborted: RunAbortedError | None = None
     ) -> BatchStatistics:
-        plan = make_plan(dataset.keys, recorded)
+        plan = make_plan(dataset.hashes, recorded)
         counted = await merge_run(
             shard_dir=self._files.shards,
             target=self._files.trajectories,
             plan=plan,
             run_name=self._run_name,
-            total=len(dataset.keys),
+            total=len(dataset.hashes),
         )
         statistics = msgspec.structs.replace(
             counted,
@@ -303,7 +301,7 @@ class BatchRunner:
         )
         async with replace_file(self._files.statistics) as write:
             await write(msgspec.json.format(msgspec.json.encode(statistics)) + b"\n")
-        await self._checkpoint(len(dataset.keys), len(plan.done))
+        await self._checkpoint(len(dataset.hashes), plan.finished)
         return statistics
 
     async def _checkpoint(self, total: int, finished: int) -> None:

@@ -26,7 +26,7 @@ from hermes_batch.files import (
     make_directory,
     sync_directory,
 )
-from hermes_batch.plan import Finished, RowKey
+from hermes_batch.packed import Finished, FinishedRows
 from hermes_batch.records import Record, decode_record, encode_record
 from hermes_batch.supervision import finish
 
@@ -61,14 +61,14 @@ def _shard_number(name: str) -> int:
 class Recorded(Struct, frozen=True):
     """The records of a run in the order of writing, and the number of lines that are none."""
 
-    records: tuple[Finished, ...]
+    records: FinishedRows
     damaged: int
 
 
 async def scan_recorded(shard_dir: Path) -> Recorded:
     """Where every readable record lies and how its row ended. A line that is no record is reported in the log
     and passed over."""
-    found: list[Finished] = []
+    found = FinishedRows()
     damaged = 0
     for name in await shard_names(shard_dir):
         async with aclosing(file_line_batches(shard_dir / name)) as batches:
@@ -82,9 +82,16 @@ async def scan_recorded(shard_dir: Path) -> Recorded:
                         )
                         damaged += 1
                         continue
-                    key = RowKey(record.prompt_index, record.row_hash)
-                    found.append(Finished(key, name, offset, len(line), record.status, record.run_again))
-    return Recorded(tuple(found), damaged)
+                    found.add(
+                        index=record.prompt_index,
+                        content_hash=record.row_hash,
+                        shard=name,
+                        offset=offset,
+                        length=len(line),
+                        status=record.status,
+                        run_again=record.run_again,
+                    )
+    return Recorded(found, damaged)
 
 
 class RecordReader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 
 from msgspec import Struct
@@ -51,7 +52,7 @@ class StatisticsBuilder:
         self._status: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._tools: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._durations: list[float] = []
+        self._durations = array("d")
         self._sums: Counter[str] = Counter()
         self._cost = 0.0
 
