@@ -49,7 +49,7 @@ def test_an_unknown_tool_gets_the_names_near_it(bench: Any) -> None:
     [result] = bench.run(bench.call("read_flie", {}), toolsets=("file",))
     assert result.status == "error"
     assert "there is no tool 'read_flie'. Did you mean read_file" in result.content
-    assert "Tools: read_file, write_file, search_files." in result.content
+    assert "Tools: read_file, write_file, patch, search_files." in result.content
 
 
 def test_an_empty_tool_name_is_answered_without_a_guess(bench: Any) -> None:

@@ -256,7 +256,7 @@ def test_the_end_of_a_child_that_asyncio_misses_is_found_all_the_same(
             assert await child.wait() in (7, None)
             await child.stop()
         assert await real() == 7
-        child.close_output()
+        child.close_pipes()
 
     run_async(main())
 

@@ -3,6 +3,7 @@
 HermesError
 |-- ArgumentsMismatchError   the model: arguments that do not fit the tool's schema
 |-- ToolFailure              a tool: it did not do its work; the text is what the model is told
+|   `-- FileNotWrittenError  the file system: no space left, no permission; the old file stands
 `-- PathRefusedError         the model: a path outside the workspace, or one that is no regular file
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from hermes_messages import HermesError, ToolStatus
 
-__all__ = ["ArgumentsMismatchError", "PathRefusedError", "ToolFailure"]
+__all__ = ["ArgumentsMismatchError", "FileNotWrittenError", "PathRefusedError", "ToolFailure"]
 
 
 class ArgumentsMismatchError(HermesError):
@@ -31,3 +32,16 @@ class ToolFailure(HermesError):  # noqa: N818 - a result rather than a fault; to
 
 class PathRefusedError(HermesError):
     """A path that a file tool may not use. Nothing was read or written."""
+
+
+class FileNotWrittenError(ToolFailure):
+    """A file that the system did not let us write (disk full, size limit, permission).
+
+    `kept` says what is there now: each file is replaced in one step, so it is the old one or nothing.
+    """
+
+    def __init__(self, path: str, reason: str, kept: str) -> None:
+        self.path = path
+        self.reason = reason
+        self.kept = kept
+        super().__init__(f"{path} could not be written: {reason}; {kept}")

@@ -94,34 +94,36 @@ class ProcessGroup:
 
 
 class ChildProcess(ProcessGroup):
-    """A running child whose output is read. Its user must `close_output`, too."""
+    """A running child whose output is read, and that may be given input. Its user must `close_pipes`, too."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, pipe: asyncio.ReadTransport
+        self,
+        process: asyncio.subprocess.Process,
+        output: asyncio.StreamReader,
+        pipe: asyncio.ReadTransport,
+        given: asyncio.StreamWriter | None = None,
     ) -> None:
         super().__init__(process)
         self._output = output
         self._pipe = pipe
+        self._input = given
 
     @classmethod
-    async def start(cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> ChildProcess:
-        """Start `command` with no input; its output and errors come in one stream.
+    async def start(
+        cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str], with_input: bool = False
+    ) -> ChildProcess:
+        """Start `command`; its output and errors come in one stream. Without `with_input` it has no input.
 
         Raises `OSError` when it can not be started. When cancelled, nothing is left running.
         """
-        read_end, write_end = os.pipe()
-        output = asyncio.StreamReader(limit=CHUNK_BYTES)
+        output, pipe, write_end = await _output_pipe()
+        given, read_end = None, asyncio.subprocess.DEVNULL
         try:
-            pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(output), io.FileIO(read_end, "rb")
-            )
-        except BaseException:
-            os.close(write_end)
-            raise
-        try:
+            if with_input:
+                given, read_end = await _input_pipe()
             process = await asyncio.create_subprocess_exec(
                 *command,
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=read_end,
                 stdout=write_end,
                 stderr=write_end,
                 cwd=cwd,
@@ -130,18 +132,74 @@ class ChildProcess(ProcessGroup):
             )
         except BaseException:
             pipe.close()
+            if given is not None:
+                given.transport.abort()
             raise
         finally:
             os.close(write_end)
-        return cls(process, output, pipe)
+            if read_end >= 0:
+                os.close(read_end)
+        return cls(process, output, pipe, given)
+
+    async def write(self, data: bytes) -> None:
+        """Give it input; returns once all but a small rest is in its pipe.
+
+        Raises `BrokenPipeError` when its input is closed, on either side.
+        """
+        if self._input is None or self._input.is_closing():
+            raise BrokenPipeError("the input of the process is closed")
+        self._input.write(data)
+        try:
+            await self._input.drain()
+        except ConnectionError as error:
+            raise BrokenPipeError("the process has closed its input") from error
+
+    def unwritten(self) -> int:
+        """How many bytes of the input wait for the process to read."""
+        return self._input.transport.get_write_buffer_size() if self._input is not None else 0
+
+    def end_input(self) -> None:
+        """Let the process see the end of its input, after what was written. Again does nothing."""
+        if self._input is not None:
+            self._input.close()
 
     async def read(self) -> bytes:
         """The next piece of output; empty once everyone who could write has closed the pipe."""
         return await self._output.read(CHUNK_BYTES)
 
-    def close_output(self) -> None:
-        """Close our end of the pipe. Again does nothing."""
+    def close_pipes(self) -> None:
+        """Close our ends of the pipes. Again does nothing."""
         self._pipe.close()
+        if self._input is not None and (not self._input.is_closing() or self.unwritten()):
+            self._input.transport.abort()
+
+
+async def _output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int]:
+    """What reads a new pipe, and the end to write to, which the caller closes."""
+    read_end, write_end = os.pipe()
+    output = asyncio.StreamReader(limit=CHUNK_BYTES)
+    try:
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(output), io.FileIO(read_end, "rb")
+        )
+    except BaseException:
+        os.close(write_end)
+        raise
+    return output, pipe, write_end
+
+
+async def _input_pipe() -> tuple[asyncio.StreamWriter, int]:
+    """What writes to a new pipe, and the end to read from, which the caller closes."""
+    read_end, write_end = os.pipe()
+    loop = asyncio.get_running_loop()
+    try:
+        pipe, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), io.FileIO(write_end, "wb")
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    return asyncio.StreamWriter(pipe, protocol, None, loop), read_end
 
 
 def exit_text(code: int | None) -> str:

@@ -1,11 +1,12 @@
-"""How the text of a file is written: encoding, byte order mark, line ends. Decided on bytes. Pure."""
+"""How the text of a file is written: encoding, byte order mark, line ends. Decided on bytes. Pure.
+
+It uses the standard library alone, because programs of their own import it too (`hermes_tools.standalone`).
+"""
 
 from __future__ import annotations
 
 import codecs
-from typing import Literal
-
-from msgspec import Struct
+from typing import Literal, NamedTuple
 
 __all__ = ["SAMPLE_BYTES", "TextShape", "encode_like", "looks_binary", "make_visible", "shape_of"]
 
@@ -20,7 +21,7 @@ _MARKS: tuple[tuple[bytes, Encoding], ...] = (
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\x1b")
 
 
-class TextShape(Struct, frozen=True):
+class TextShape(NamedTuple):
     """How a text is put into bytes. `mark` is the byte order mark, `newline` the line end used most."""
 
     encoding: Encoding = "utf-8"

@@ -8,13 +8,14 @@ __all__ = ["file_toolset", "terminal_toolset", "todo_toolset"]
 
 
 def file_toolset() -> Toolset:
-    """`read_file`, `write_file`, `search_files`, inside the working directory."""
+    """`read_file`, `write_file`, `patch`, `search_files`, inside the working directory."""
+    from hermes_tools.builtin.patch import patch
     from hermes_tools.builtin.read_file import read_file
     from hermes_tools.builtin.search_files import search_files
     from hermes_tools.builtin.write_file import write_file
     from hermes_tools.toolsets import ToolGroup
 
-    return ToolGroup("file", (read_file, write_file, search_files))
+    return ToolGroup("file", (read_file, write_file, patch, search_files))
 
 
 def terminal_toolset() -> Toolset:

@@ -78,7 +78,7 @@ async def _search(request: dict[str, str | int]) -> tuple[list[bytes], bool]:
         try:
             await child.stop()
         finally:
-            child.close_output()
+            child.close_pipes()
     return b"".join(pieces).splitlines(), in_time
 
 

@@ -150,7 +150,7 @@ class _RunningCommand:
         await asyncio.wait({self._pump}, timeout=QUIET_S)  # for what the dying wrote
         self._pump.cancel()
         await asyncio.wait({self._pump})
-        self._child.close_output()
+        self._child.close_pipes()
         await self._output.close()
 
     async def _read_on(self) -> None:

@@ -7,7 +7,7 @@ import stat
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
 from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.errors import PathRefusedError, ToolFailure
+from hermes_tools.errors import FileNotWrittenError, PathRefusedError
 from hermes_tools.text_shape import SAMPLE_BYTES, TextShape, encode_like, shape_of
 from hermes_tools.tool import tool
 
@@ -34,7 +34,7 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
         await files.replace_file(place, data, mode, create_parents=True)
     except OSError as error:
         kept = "the old file is unchanged" if status is not None else "nothing was written"
-        raise ToolFailure(f"{path} could not be written: {error.strerror or error}; {kept}") from error
+        raise FileNotWrittenError(path, error.strerror or str(error), kept) from error
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     word = "line" if lines == 1 else "lines"
     verb = "replaced" if status is not None else "wrote"

@@ -1,0 +1,73 @@
+"""Work whose size a model or a file decides, in a process of its own that can be killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from hermes_tools.processes import ChildProcess
+
+__all__ = ["ChildAnswer", "run_standalone"]
+
+# The package is entered without its `__init__`, so that the standard library is all that the child needs.
+_BOOTSTRAP = """
+import sys, types
+package = types.ModuleType("hermes_tools")
+package.__path__ = [sys.argv[1]]
+sys.modules["hermes_tools"] = package
+from importlib import import_module
+import_module("hermes_tools.standalone." + sys.argv[2]).main()
+"""
+_PACKAGE = str(PurePath(__file__).parent)
+
+
+class ChildAnswer(Struct, frozen=True):
+    """What the program wrote until it ended, or until its time was over."""
+
+    output: bytes
+    in_time: bool
+
+
+async def run_standalone(
+    module: str, request: bytes, *, limit_s: float, output_limit: int, cwd: str = "/"
+) -> ChildAnswer:
+    """Run `main()` of `hermes_tools.standalone.<module>` on `request`, which it finds on its standard input.
+
+    The program is gone when this returns or raises. What it writes beyond `output_limit` bytes is not read,
+    and ends it. Raises `OSError` when no process can be started.
+    """
+    child = await ChildProcess.start(
+        (sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _PACKAGE, module),
+        cwd=cwd,
+        environment={"PYTHONIOENCODING": "utf-8"},
+        with_input=True,
+    )
+    pieces: list[bytes] = []
+    size = 0
+    in_time = True
+    feeding = asyncio.create_task(_feed(child, request))
+    try:
+        async with asyncio.timeout(limit_s):
+            while size <= output_limit and (piece := await child.read()):
+                pieces.append(piece)
+                size += len(piece)
+    except TimeoutError:
+        in_time = False
+    finally:
+        feeding.cancel()
+        try:
+            await child.stop()
+            await asyncio.wait({feeding})
+        finally:
+            child.close_pipes()
+    return ChildAnswer(b"".join(pieces), in_time)
+
+
+async def _feed(child: ChildProcess, request: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):  # it ended early; its output says why
+        await child.write(request)
+        child.end_input()
