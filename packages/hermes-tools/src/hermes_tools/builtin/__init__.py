@@ -19,7 +19,7 @@ def file_toolset() -> Toolset:
 
 
 def terminal_toolset() -> Toolset:
-    """`terminal`: shell commands."""
+    """`terminal` and `process`: shell commands."""
     from hermes_tools.builtin.terminal import TerminalToolset
 
     return TerminalToolset()

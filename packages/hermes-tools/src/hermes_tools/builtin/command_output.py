@@ -9,9 +9,10 @@ from hermes_messages.hygiene import clean_text
 from hermes_tools.context import CallContext
 from hermes_tools.files import OpenFile
 from hermes_tools.output_limits import HeadAndTail
+from hermes_tools.secrets import SecretMasker
 from hermes_tools.terminal_text import TerminalText
 
-__all__ = ["CommandOutput"]
+__all__ = ["CommandOutput", "CommandText"]
 
 logger = logging.getLogger(__name__)
 
@@ -19,15 +20,36 @@ SHOWN_CHARS = 24_000
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
 
 
+class CommandText:
+    """From the bytes of a command to text that may be shown and kept: plain, visible, without credentials."""
+
+    def __init__(self, masker: SecretMasker) -> None:
+        self._text = TerminalText()
+        self._masker = masker
+        self._unmasked = ""
+
+    def feed(self, data: bytes) -> str:
+        """The text that is certain by now."""
+        masked, self._unmasked = self._masker.mask_stream(self._unmasked + clean_text(self._text.feed(data)))
+        return masked
+
+    def finish(self) -> str:
+        """The rest, after the last piece."""
+        rest, self._unmasked = self._unmasked + clean_text(self._text.finish()), ""
+        return self._masker.mask(rest)
+
+    def held_back(self) -> str:
+        """What is not certain yet, as it stands."""
+        return self._masker.mask(self._unmasked + self._text.held_back())
+
+
 class CommandOutput:
     """Takes bytes, keeps text. Credentials are hidden before anything is kept."""
 
     def __init__(self, context: CallContext) -> None:
         self._resources = context.resources
-        self._masker = context.masker
-        self._text = TerminalText()
+        self._text = CommandText(context.masker)
         self._shown = HeadAndTail(SHOWN_CHARS)
-        self._unmasked = ""
         self._early: list[str] | None = []
         self._file: OpenFile | None = None
         self._path = ""
@@ -41,14 +63,14 @@ class CommandOutput:
         self.bytes_read += len(data)
         async with self._lock:
             if not self.closed:
-                await self._keep(self._text.feed(data), final=False)
+                await self._keep(self._text.feed(data))
 
     async def close(self) -> None:
         """Take no more; what was held back is kept, the file is complete."""
         async with self._lock:
             if not self.closed:
                 self.closed = True
-                await self._keep(self._text.finish(), final=True)
+                await self._keep(self._text.finish())
             if self._file is not None:
                 await self._file.close()
 
@@ -61,13 +83,10 @@ class CommandOutput:
         else:
             where = "they could not be kept"
         note = f"[... {{left_out}} characters left out; {where.replace('{', '{{').replace('}', '}}')} ...]"
-        held_back = "" if self.closed else self._masker.mask(self._unmasked + self._text.held_back())
+        held_back = "" if self.closed else self._text.held_back()
         return self._shown.text(note) + held_back[-SHOWN_CHARS:]
 
-    async def _keep(self, text: str, *, final: bool) -> None:
-        masked, self._unmasked = self._masker.mask_stream(self._unmasked + clean_text(text))
-        if final:
-            masked, self._unmasked = masked + self._masker.mask(self._unmasked), ""
+    async def _keep(self, masked: str) -> None:
         if not masked:
             return
         self._shown.feed(masked)

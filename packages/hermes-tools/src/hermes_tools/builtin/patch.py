@@ -104,17 +104,17 @@ def _requests_of_diff(diff: str, path: str | None) -> list[EditRequest]:
         patches = parse_diff(diff, path or "")
     except DiffError as error:
         raise ToolFailure(f"the diff can not be read: {error}; nothing was changed") from None
-    requests: dict[str, EditRequest] = {}
+    wanted: dict[str, EditRequest] = {}
     for part in patches:
         name = _name_of(part)
-        known = requests.setdefault(
+        known = wanted.setdefault(
             name, {"path": name, "create": not part.old_path, "delete": not part.new_path, "edits": []}
         )
         known["edits"] += [
             Edit(old=hunk.old, new=hunk.new, everywhere=False, hunk=True, line=hunk.line)
             for hunk in part.hunks
         ]
-    return list(requests.values())
+    return list(wanted.values())
 
 
 def _name_of(part: FilePatch) -> str:

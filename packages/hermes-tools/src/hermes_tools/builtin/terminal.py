@@ -1,8 +1,7 @@
-"""`terminal`: shell commands."""
+"""`terminal` and `process`: shell commands, and those of them that go on in the background."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import sys
@@ -10,33 +9,36 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from hermes_messages.protocols import SupportsAvailability, Tool, ToolCallContext, Toolset
 from hermes_tools import files
 from hermes_tools.builtin.command_output import CommandOutput
+from hermes_tools.builtin.process import Action, act, described
+from hermes_tools.builtin.process_table import ProcessTable
+from hermes_tools.builtin.running_command import RunningCommand
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.processes import ChildProcess, exit_text
 from hermes_tools.resources import TaskResources
 from hermes_tools.secrets import scrubbed_environment
-from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.tool import tool
 
 __all__ = ["TerminalToolset", "command_environment"]
 
 DEFAULT_TIMEOUT_S = 60
 MAX_TIMEOUT_S = 600
-QUIET_S = 0.1
-DRAIN_LIMIT_S = 1.0
-STOP_LIMIT_S = 3.5
+FIRST_LOOK_S = 0.2
 _SHELLS = ("/bin/bash", "/bin/sh")
 _FIXED_ENVIRONMENT = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class TerminalToolset:
-    """The toolset `terminal`. Processes that a command leaves running belong to the task of the call."""
+    """The toolset `terminal`. Processes that go on after their call belong to the task of the call."""
 
     def __init__(self) -> None:
         self._own_resources = TaskResources("terminal")
+        self._tables: dict[TaskResources, ProcessTable] = {}
 
         @tool(scheduling="sequential")
         async def terminal(
@@ -44,6 +46,7 @@ class TerminalToolset:
             command: str,
             timeout: float = DEFAULT_TIMEOUT_S,
             workdir: str | None = None,
+            background: bool = False,
         ) -> str:
             """Run a shell command and show its output.
 
@@ -51,11 +54,63 @@ class TerminalToolset:
                 command: shell command
                 timeout: seconds to wait
                 workdir: directory to run in
+                background: do not wait for its end
             """
             own_context = CallContext.of(context, self._own_resources)
-            return await _run(own_context, command, min(max(0.05, timeout), MAX_TIMEOUT_S), workdir)
+            table = self._table_of(own_context.resources)
+            start = await _prepared(own_context, command, workdir)
+            if background:
+                return await _run_in_background(own_context, start, table)
+            return await _run(own_context, start, min(max(0.05, timeout), MAX_TIMEOUT_S), table)
 
-        self._tools: tuple[Tool, ...] = (terminal,)
+        @tool(scheduling="sequential")
+        async def process(
+            context: ToolCallContext,
+            action: Action,
+            process_id: str | None = None,
+            text: str | None = None,
+            end_input: bool = False,
+            timeout: float = DEFAULT_TIMEOUT_S,
+            offset: int | None = None,
+            limit: int = 200,
+        ) -> str:
+            """Look after commands in the background.
+
+            Args:
+                action: what to do
+                process_id: which one, like p1
+                text: for write, with a newline at its end
+                end_input: for write, close the input
+                timeout: for wait, seconds
+                offset: for log, first line
+                limit: for log, number of lines
+            """
+            own_context = CallContext.of(context, self._own_resources)
+            return await act(
+                own_context,
+                self._table_of(own_context.resources),
+                action,
+                process_id,
+                text=text,
+                end_input=end_input,
+                timeout_s=timeout,
+                offset=offset,
+                limit=limit,
+            )
+
+        self._tools: tuple[Tool, ...] = (terminal, process)
+
+    def _table_of(self, resources: TaskResources) -> ProcessTable:
+        table = self._tables.get(resources)
+        if table is None:
+            table = self._tables[resources] = ProcessTable()
+
+            async def release() -> None:
+                await table.release()
+                self._tables.pop(resources, None)
+
+            resources.on_release(release)
+        return table
 
     @property
     def name(self) -> str:
@@ -64,7 +119,7 @@ class TerminalToolset:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """Its one tool."""
+        """Its two tools."""
         return self._tools
 
     def unavailable_reason(self) -> str | None:
@@ -81,18 +136,46 @@ def command_environment() -> dict[str, str]:
     return scrubbed_environment(os.environ) | _FIXED_ENVIRONMENT
 
 
-async def _run(context: CallContext, command: str, timeout_s: float, workdir: str | None) -> str:
+class _Start(Struct, frozen=True):
+    """A command that can be started."""
+
+    command: str
+    shell: str
+    cwd: str
+
+    async def go(self, *, with_input: bool) -> ChildProcess:
+        """Start it. Raises `ToolFailure`."""
+        try:
+            return await ChildProcess.start(
+                (self.shell, "-c", self.command),
+                cwd=self.cwd,
+                environment=command_environment(),
+                with_input=with_input,
+            )
+        except OSError as error:
+            raise ToolFailure(f"the command could not be started: {error.strerror or error}") from error
+
+
+async def _prepared(context: CallContext, command: str, workdir: str | None) -> _Start:
     if not command.strip():
         raise ToolFailure("the command is empty")
     cwd = await _working_directory(context, workdir)
     shell = _SHELLS[0] if await files.status_of(_SHELLS[0]) is not None else _SHELLS[1]
+    return _Start(command, shell, cwd)
+
+
+async def _run_in_background(context: CallContext, start: _Start, table: ProcessTable) -> str:
+    await table.check_room()
+    process = table.add(start.command, await start.go(with_input=True), context.masker)
+    context.partial_output_from(lambda: described(process))
+    await process.wait(FIRST_LOOK_S)  # what fails at once is told at once
+    return f"{described(process)}\n[in the background; it is stopped when this task ends]"
+
+
+async def _run(context: CallContext, start: _Start, timeout_s: float, table: ProcessTable) -> str:
     output = CommandOutput(context)
     context.partial_output_from(output.text)
-    try:
-        child = await ChildProcess.start((shell, "-c", command), cwd=cwd, environment=command_environment())
-    except OSError as error:
-        raise ToolFailure(f"the command could not be started: {error.strerror or error}") from error
-    running = _RunningCommand(child, output)
+    running = RunningCommand(await start.go(with_input=False), output)
     try:
         code = await running.finish(timeout_s)
         left_running = await running.leaves_something()
@@ -103,10 +186,9 @@ async def _run(context: CallContext, command: str, timeout_s: float, workdir: st
         await running.stop()
         raise
     if left_running:
-        context.resources.on_release(running.stop)
-    else:
-        await running.stop()  # nothing is left to be ended: it only closes what is open
-    return _result_text(output.text(), code, left_running=left_running)
+        return _result_text(output.text(), code, left_running=table.adopt(start.command, running).id)
+    await running.stop()  # nothing is left to be ended: it only closes what is open
+    return _result_text(output.text(), code)
 
 
 async def _working_directory(context: CallContext, workdir: str | None) -> str:
@@ -121,64 +203,16 @@ async def _working_directory(context: CallContext, workdir: str | None) -> str:
     return cwd
 
 
-class _RunningCommand:
-    """A command and the task that reads its output."""
-
-    def __init__(self, child: ChildProcess, output: CommandOutput) -> None:
-        self._child = child
-        self._output = output
-        self._pump = asyncio.create_task(self._read_on())
-
-    async def finish(self, timeout_s: float) -> int | None:
-        """Its exit code, once it has ended and what it wrote has been read. Raises `TimeoutError`."""
-        async with asyncio.timeout(timeout_s):
-            code = await self._child.wait()
-        await self._drain()
-        await self._output.close()
-        return code
-
-    async def leaves_something(self) -> bool:
-        """Whether processes that it started go on."""
-        return not self._pump.done() or await self._child.group_lives()
-
-    async def stop(self) -> None:
-        """End all of it. Bounded, finished even when cancelled, safe to call again."""
-        await finish_despite_cancel(self._stop, STOP_LIMIT_S)
-
-    async def _stop(self) -> None:
-        await self._child.stop()
-        await asyncio.wait({self._pump}, timeout=QUIET_S)  # for what the dying wrote
-        self._pump.cancel()
-        await asyncio.wait({self._pump})
-        self._child.close_pipes()
-        await self._output.close()
-
-    async def _read_on(self) -> None:
-        """Read until nobody writes any more; also after the end of the call, so that no process that was left
-        running is killed by a full or closed pipe."""
-        while chunk := await self._child.read():
-            await self._output.feed(chunk)
-            # A command that never pauses must not keep the loop to itself; one left running is slowed down.
-            await asyncio.sleep(QUIET_S if self._output.closed else 0)
-
-    async def _drain(self) -> None:
-        """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_LIMIT_S
-        seen = -1
-        while not self._pump.done() and seen != self._output.bytes_read and loop.time() < deadline:
-            seen = self._output.bytes_read
-            await asyncio.wait({self._pump}, timeout=QUIET_S)
-
-
-def _result_text(text: str, code: int | None, *, left_running: bool) -> str:
+def _result_text(text: str, code: int | None, *, left_running: str = "") -> str:
     notes = []
     if code != 0:
         notes.append(f"[{exit_text(code)}]")
     elif not text.strip():
         notes.append("[no output, exit code 0]")
     if left_running:
-        notes.append("[a background process is still running; it is stopped when this task ends]")
+        notes.append(
+            f"[a background process is still running, {left_running}; it is stopped when this task ends]"
+        )
     body = text.rstrip("\n")
     return "\n".join([body, *notes] if body else notes)
 

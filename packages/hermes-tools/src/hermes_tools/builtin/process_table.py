@@ -1,0 +1,158 @@
+"""The processes of one task that outlive the call that started them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hermes_tools.builtin.command_output import CommandText
+from hermes_tools.builtin.running_command import RunningCommand
+from hermes_tools.errors import ToolFailure
+from hermes_tools.output_log import OutputLog
+from hermes_tools.processes import ChildProcess, exit_text
+from hermes_tools.secrets import SecretMasker
+
+__all__ = ["BackgroundProcess", "LoggedOutput", "ProcessTable"]
+
+LOG_CHARS = 1_000_000
+MAX_RUNNING = 32
+MAX_ENDED = 32
+
+
+class LoggedOutput:
+    """Takes bytes into a log of bounded size. Credentials are hidden before anything is kept."""
+
+    def __init__(self, masker: SecretMasker) -> None:
+        self._text = CommandText(masker)
+        self.log = OutputLog(LOG_CHARS)
+        self.bytes_read = 0
+        self.closed = False
+
+    async def feed(self, data: bytes) -> None:
+        """See `OutputSink`."""
+        self.bytes_read += len(data)
+        if not self.closed:
+            self.log.feed(self._text.feed(data))
+
+    async def close(self) -> None:
+        """See `OutputSink`."""
+        if not self.closed:
+            self.closed = True
+            self.log.feed(self._text.finish())
+
+    def line_so_far(self) -> str:
+        """The line that is being written and is not in the log yet (a prompt, say)."""
+        return "" if self.closed else self._text.held_back()
+
+
+class BackgroundProcess:
+    """A command in the background. `output` is None where only children of a command were left running."""
+
+    def __init__(
+        self, process_id: str, command: str, running: RunningCommand, output: LoggedOutput | None
+    ) -> None:
+        self.id = process_id
+        self.command = command
+        self.running = running
+        self.output = output
+        self.read_to = 0
+        """How far into its output the model has been told."""
+        self._started = time.monotonic()
+        self._end = asyncio.create_task(self._see_end())
+
+    async def _see_end(self) -> str:
+        code = await self.running.ended()
+        if self.output is not None and not await self.running.leaves_something():
+            await self.running.stop()  # nothing is left to be ended: it only closes what is open
+        return f"ended with {exit_text(code)}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the command itself has."""
+        return self._end.done() and self.output is not None
+
+    async def wait(self, limit_s: float) -> bool:
+        """Whether it ended within `limit_s` seconds."""
+        await asyncio.wait({self._end}, timeout=limit_s)
+        return self._end.done()
+
+    def state(self) -> str:
+        """How it is, in words."""
+        if self.output is None:
+            return "left running by a command that has ended"
+        if self._end.done() and not self._end.cancelled() and self._end.exception() is None:
+            return self._end.result()
+        return f"running, process {self.running.child.pid}, {time.monotonic() - self._started:.0f} s"
+
+    async def stop(self) -> None:
+        """End it and all that it started. Bounded; safe to call again."""
+        try:
+            await self.running.stop()
+        finally:
+            await asyncio.wait({self._end}, timeout=1)
+            self._end.cancel()
+            await asyncio.wait({self._end})
+
+
+class ProcessTable:
+    """The processes of one task, by names that are given in the order of their start."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, BackgroundProcess] = {}
+        self._count = 0
+
+    @property
+    def all(self) -> tuple[BackgroundProcess, ...]:
+        """In the order of their start."""
+        return tuple(self._processes.values())
+
+    async def sweep(self) -> None:
+        """Forget what a command left running and has ended by now."""
+        for process in self.all:
+            if process.output is None and not await process.running.leaves_something():
+                await process.stop()
+                self._processes.pop(process.id, None)
+
+    async def check_room(self) -> None:
+        """Raises `ToolFailure` when no further process may be started."""
+        await self.sweep()
+        running = sum(not process.has_ended for process in self._processes.values())
+        if running >= MAX_RUNNING:
+            raise ToolFailure(f"{running} processes are running already; kill one first. Nothing was run.")
+
+    def add(self, command: str, child: ChildProcess, masker: SecretMasker) -> BackgroundProcess:
+        """Take charge of a process that was just started."""
+        output = LoggedOutput(masker)
+        return self._keep(command, RunningCommand(child, output), output)
+
+    def adopt(self, command: str, running: RunningCommand) -> BackgroundProcess:
+        """Take charge of what a command left running."""
+        return self._keep(command, running, None)
+
+    def _keep(self, command: str, running: RunningCommand, output: LoggedOutput | None) -> BackgroundProcess:
+        ended = [process for process in self._processes.values() if process.has_ended]
+        for process in ended[: max(0, len(ended) - MAX_ENDED)]:
+            del self._processes[process.id]
+        self._count += 1
+        process = BackgroundProcess(f"p{self._count}", command, running, output)
+        self._processes[process.id] = process
+        return process
+
+    def find(self, process_id: str | None) -> BackgroundProcess:
+        """Raises `ToolFailure` for an unknown name, with those that are known."""
+        found = self._processes.get((process_id or "").strip())
+        if found is None:
+            known = ", ".join(self._processes) or "none"
+            raise ToolFailure(f"there is no process {process_id!r}; known: {known}")
+        return found
+
+    def forget(self, process: BackgroundProcess) -> None:
+        """Drop one that is gone and of which there is nothing to read."""
+        self._processes.pop(process.id, None)
+
+    async def release(self) -> None:
+        """End all of them, at the same time. Idempotent."""
+        async with asyncio.TaskGroup() as group:
+            for process in self._processes.values():
+                group.create_task(process.stop())
+        self._processes.clear()

@@ -1,0 +1,94 @@
+"""A command that runs, and the task that reads what it puts out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from hermes_tools.processes import ChildProcess
+from hermes_tools.shielding import finish_despite_cancel
+
+__all__ = ["OutputSink", "RunningCommand"]
+
+QUIET_S = 0.1
+DRAIN_LIMIT_S = 1.0
+STOP_LIMIT_S = 3.5
+
+
+class OutputSink(Protocol):
+    """Where the output goes."""
+
+    @property
+    def bytes_read(self) -> int:
+        """How much came in so far."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is kept any more."""
+        ...
+
+    async def feed(self, data: bytes) -> None:
+        """Take the next piece; once closed it is dropped."""
+        ...
+
+    async def close(self) -> None:
+        """Take no more. Again does nothing."""
+        ...
+
+
+class RunningCommand:
+    """Reads the output of `child` into `output` until nobody writes any more, also after the command's end:
+    no process that it left running is ended by a full or closed pipe."""
+
+    def __init__(self, child: ChildProcess, output: OutputSink) -> None:
+        self.child = child
+        self._output = output
+        self._pump = asyncio.create_task(self._read_on())
+
+    async def finish(self, timeout_s: float) -> int | None:
+        """Its exit code, once it has ended and what it wrote has been read. Raises `TimeoutError`."""
+        async with asyncio.timeout(timeout_s):
+            code = await self.child.wait()
+        await self._drain()
+        await self._output.close()
+        return code
+
+    async def ended(self) -> int | None:
+        """The same without a limit; what children of it write is still taken."""
+        code = await self.child.wait()
+        await self._drain()
+        return code
+
+    async def leaves_something(self) -> bool:
+        """Whether processes that it started go on."""
+        return not self._pump.done() or await self.child.group_lives()
+
+    async def stop(self) -> None:
+        """End all of it. Bounded, finished even when cancelled, safe to call again."""
+        await finish_despite_cancel(self._stop, STOP_LIMIT_S)
+
+    async def _stop(self) -> None:
+        await self.child.stop()
+        await asyncio.wait({self._pump}, timeout=QUIET_S)  # for what the dying wrote
+        self._pump.cancel()
+        await asyncio.wait({self._pump})
+        self.child.close_pipes()
+        await self._output.close()
+
+    async def _read_on(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while chunk := await self.child.read():
+            began = clock()
+            await self._output.feed(chunk)
+            # A command that never pauses must not keep the loop to itself; one left running is slowed down.
+            await asyncio.sleep(QUIET_S if self._output.closed else clock() - began)
+
+    async def _drain(self) -> None:
+        """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DRAIN_LIMIT_S
+        seen = -1
+        while not self._pump.done() and seen != self._output.bytes_read and loop.time() < deadline:
+            seen = self._output.bytes_read
+            await asyncio.wait({self._pump}, timeout=QUIET_S)

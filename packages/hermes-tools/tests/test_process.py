@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermes_tools.builtin import process as process_module
+from hermes_tools.builtin import process_table
+from hermes_tools.output_log import OutputLog
+
+
+class Shell:
+    """The tools of one executor, by their text."""
+
+    def __init__(self, bench: Any) -> None:
+        self.bench = bench
+        self.executor = bench.executor("terminal")
+
+    async def result(self, name: str, **arguments: Any) -> Any:
+        [result] = (await self.bench.outcome(self.executor, self.bench.call(name, arguments))).results
+        return result
+
+    async def start(self, command: str, **more: Any) -> str:
+        result = await self.result("terminal", command=command, background=True, **more)
+        assert result.status == "ok", result.content
+        return str(result.content)
+
+    async def process(self, action: str, process_id: str | None = "p1", **more: Any) -> str:
+        if process_id is not None:
+            more["process_id"] = process_id
+        result = await self.result("process", action=action, **more)
+        assert result.status == "ok", result.content
+        return str(result.content)
+
+    async def refused(self, action: str, process_id: str | None = "p1", **more: Any) -> str:
+        result = await self.result("process", action=action, process_id=process_id, **more)
+        assert result.status == "error", result.content
+        return str(result.content)
+
+
+@pytest.fixture
+def shell(bench: Any) -> Shell:
+    return Shell(bench)
+
+
+def test_a_command_in_the_background_is_told_of_at_once_and_waited_for_later(
+    shell: Shell, bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        assert await shell.process("list", None) == "[no processes]"
+        began = time.monotonic()
+        text = await shell.start("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3")
+        assert time.monotonic() - began < 10
+        assert re.match(r"p1: running, process \d+, 0 s\none\n\[in the background", text)
+        assert "p1: running" in await shell.process("list", None)
+        assert (await shell.process("poll")).endswith("[no new output]")
+        assert "[still running after 0 s]" in await shell.process("wait", timeout=0)
+        (bench.workspace / "go").touch()
+        assert await shell.process("wait", timeout=20) == "p1: ended with exit code 3\ntwo"
+        assert await shell.process("log") == "one\ntwo\n[p1: lines 1 to 2 of 2]"
+        assert await shell.process("list", None) == (
+            "p1: ended with exit code 3: echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3"
+        )
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_a_command_that_fails_at_once_is_told_of_at_once(shell: Shell, run_async: Any) -> None:
+    async def main() -> None:
+        text = await shell.start("no-such-command-here")
+        for _ in range(100):
+            if "exit code 127" in text:
+                break
+            text = await shell.process("wait", timeout=1)
+        assert "exit code 127" in text
+        failed = await shell.result("terminal", command="true", background=True, workdir="nowhere")
+        assert "no such directory; nothing was run" in failed.content
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_a_program_that_asks_is_answered_and_its_input_closed(shell: Shell, run_async: Any) -> None:
+    async def main() -> None:
+        await shell.start("printf 'name? '; read name; echo hello $name; cat; echo end of input")
+        while "name?" not in (text := await shell.process("poll")):
+            assert "running" in text
+        assert await shell.process("write", text="you\n") == "wrote 4 characters to p1"
+        assert await shell.process("write", text="more\n", end_input=True) == (
+            "wrote 5 characters to p1; its input is closed"
+        )
+        text = await shell.process("wait", timeout=20)
+        assert text == "p1: ended with exit code 0\nname? hello you\nmore\nend of input"
+        assert "nothing was written" in await shell.refused("write", text="x")
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_a_program_that_does_not_read_holds_nothing_up(
+    shell: Shell, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "WRITE_LIMIT_S", 0.1)
+    monkeypatch.setattr(process_module, "MAX_UNREAD_BYTES", 100_000)
+
+    async def main() -> None:
+        await shell.start("sleep 60")
+        texts = [await shell.process("write", text="x" * 100_000) for _ in range(2)]
+        assert "does not read its input" in texts[-1]
+        assert "nothing more was written" in await shell.refused("write", text="x")
+        assert "longer than" in await shell.refused("write", text="x" * 200_000)
+        assert "give text to write" in await shell.refused("write")
+        assert "exit code 143, SIGTERM" in await shell.process("kill")
+        text = await shell.start("exec 0<&-; echo closed; sleep 60")
+        while "closed" not in text:
+            text = await shell.process("poll", "p2")
+        await shell.result("process", action="write", process_id="p2", text="x")
+        assert "input" in await shell.refused("write", "p2", text="x")
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_killing_ends_the_whole_tree_also_one_that_ignores_term(
+    shell: Shell, bench: Any, run_async: Any, wait_until: Any
+) -> None:
+    async def main() -> None:
+        await shell.start("trap '' TERM; (sleep 60 & sleep 60) & touch up; while :; do sleep 0.05; done")
+        await wait_until((bench.workspace / "up").exists)
+        assert len(bench.processes()) >= 3
+        assert "p1: ended with exit code 137, SIGKILL" in await shell.process("kill")
+        assert not bench.processes()
+        assert "[it had ended before]" in await shell.process("kill")
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_a_child_that_holds_the_pipe_does_not_hide_the_end_of_its_parent(
+    shell: Shell, bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        await shell.start("(sleep 60; echo late) & echo parent done")
+        began = time.monotonic()
+        text = await shell.process("wait", timeout=30)
+        assert time.monotonic() - began < 15
+        assert "p1: ended with exit code 0" in text + await shell.process("list", None)
+        assert bench.processes(), "the child is left"
+        await shell.process("kill")
+        assert not bench.processes()
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_what_a_command_left_running_is_listed_and_can_be_killed(
+    shell: Shell, bench: Any, run_async: Any, wait_until: Any
+) -> None:
+    async def main() -> None:
+        result = await shell.result("terminal", command="sleep 60 & echo started")
+        assert "still running, p1;" in result.content
+        assert "p1: left running by a command that has ended" in await shell.process("list", None)
+        assert "only kill works" in await shell.refused("log")
+        assert "not kept" in await shell.process("poll")
+        assert await shell.process("kill") == "p1: stopped"
+        assert not bench.processes()
+        await shell.result("terminal", command="sleep 0.2 & echo started")
+        await wait_until(lambda: not bench.processes())
+        assert await shell.process("list", None) == "[no processes]"
+        await shell.executor.close()
+
+    run_async(main())
+
+
+@pytest.mark.parametrize("how", ["release", "close"])
+def test_the_end_of_the_task_ends_its_processes_and_no_others(
+    shell: Shell, bench: Any, run_async: Any, how: str
+) -> None:
+    async def main() -> None:
+        for _ in range(3):
+            await shell.start("trap '' TERM; while :; do sleep 0.05; done")
+        call = bench.call("terminal", {"command": "sleep 60", "background": True})
+        await bench.outcome(shell.executor, call, task_id="other")
+        began = time.monotonic()
+        if how == "release":
+            await shell.executor.release("task")
+            assert time.monotonic() - began < 8, "they are ended one after the other"
+            assert len(bench.processes()) == 1
+            assert await shell.process("list", None) == "[no processes]"
+        await shell.executor.close()
+        assert not bench.processes()
+
+    run_async(main())
+
+
+def test_a_wait_that_is_interrupted_leaves_the_process_running(
+    shell: Shell, bench: Any, run_async: Any, wait_until: Any
+) -> None:
+    async def main() -> None:
+        await shell.start("while [ ! -e go ]; do sleep 0.01; done; echo went on")
+        call = bench.call("process", {"action": "wait", "process_id": "p1", "timeout": 60})
+        started = asyncio.Event()
+        round_ = asyncio.ensure_future(
+            bench.outcome(shell.executor, call, tool_start=lambda _: started.set())
+        )
+        await started.wait()
+        bench.interrupt.request()
+        [result] = (await round_).results
+        assert result.status == "interrupted"
+        bench.interrupt.__init__()
+        (bench.workspace / "go").touch()
+        assert "went on" in await shell.process("wait", timeout=20)
+        await shell.executor.close()
+
+    run_async(main())
+
+
+@pytest.mark.parametrize("steps", range(0, 12, 3))
+def test_cancelling_while_a_process_is_started_loses_none(
+    shell: Shell, bench: Any, run_async: Any, steps: int
+) -> None:
+    async def main() -> None:
+        call = bench.call("terminal", {"command": "sleep 60", "background": True})
+        round_ = asyncio.ensure_future(bench.outcome(shell.executor, call))
+        for _ in range(steps):
+            await asyncio.wait({round_}, timeout=0.002)
+        round_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await round_
+        await shell.executor.close()
+        assert not bench.processes()
+
+    run_async(main())
+
+
+def test_unknown_names_and_too_many_processes_are_refused(
+    shell: Shell, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_table, "MAX_RUNNING", 2)
+    monkeypatch.setattr(process_table, "MAX_ENDED", 1)
+
+    async def main() -> None:
+        assert "there is no process 'p1'; known: none" in await shell.refused("poll")
+        await shell.start("sleep 60")
+        await shell.start("sleep 60")
+        result = await shell.result("terminal", command="echo x > x", background=True)
+        assert "2 processes are running already" in result.content
+        await shell.process("kill", "p1")
+        await shell.process("kill", "p2")
+        await shell.start("sleep 60")
+        assert "known: p2, p3" in await shell.refused("poll")
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_the_background_has_no_credentials_and_gives_none_away(
+    bench: Any, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-1")
+    (bench.workspace / "file").write_text("key=sk-very-secret-1\n")
+    shell = Shell(bench)
+
+    async def main() -> None:
+        await shell.start("env | grep API_KEY; cat file; printf '\\033[1mbold\\000\\377\\n'")
+        await shell.process("wait", timeout=20)
+        assert await shell.process("log") == "key=[hidden]\nbold\u2400\\xff\n[p1: lines 1 to 2 of 2]"
+        await shell.executor.close()
+
+    run_async(main())
+
+
+def test_a_long_log_is_paged_and_its_oldest_lines_are_dropped(
+    shell: Shell, bench: Any, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_table, "LOG_CHARS", 10_000)
+    monkeypatch.setattr(process_module, "SHOWN_CHARS", 1_000)
+
+    async def main() -> None:
+        await shell.start("while [ ! -e go ]; do sleep 0.01; done; seq 1 5000; while :; do sleep 0.05; done")
+        (bench.workspace / "go").touch()
+        while "5000" not in (text := await shell.process("log", limit=1)):
+            pass
+        assert text == "5000\n[p1: lines 5000 to 5000 of 5000]\n[lines before 3001 are no longer kept]"
+        page = await shell.process("log", offset=4001, limit=2)
+        assert page.startswith("4001\n4002\n[p1: lines 4001 to 4002 of 5000]")
+        assert (await shell.process("log", offset=1, limit=1)).startswith("3001\n")
+        assert "nothing from line 6000 on" in await shell.process("log", offset=6000)
+        polled = await shell.process("poll")
+        assert re.search(r"\[\d+ characters before this are left out; see the log\]", polled)
+        assert polled.endswith("\n5000")
+        assert len(polled) < 1_200
+        await shell.executor.close()
+
+    run_async(main())
+
+
+@given(st.lists(st.text(st.sampled_from("ab\n"), max_size=12)), st.integers(1, 40))
+def test_a_log_holds_the_newest_lines_whatever_the_pieces(pieces: list[str], limit: int) -> None:
+    log = OutputLog(limit)
+    for piece in pieces:
+        log.feed(piece)
+    text = "".join(pieces)
+    assert log.total == len(text)
+    page = log.page(None, 1_000)
+    assert sum(len(line) + 1 for line in page.lines) <= 2 * limit + 2
+    shown, left_out = log.since(0, 10)
+    assert text.endswith(shown) or any(len(line) > limit for line in text.split("\n"))
+    assert len(shown) + left_out == len(text)
+
+
+# -- a gigabyte -------------------------------------------------------------------------------------------
+
+_MEASURED = """
+import asyncio, json, resource, sys
+from hermes_messages import ToolCall
+from hermes_messages.protocols import RoundContext
+from hermes_messages.testing import InterruptFlag
+from hermes_tools import Executor
+from hermes_tools.toolsets import load_toolsets
+
+async def main():
+    async def on_result(position, message): pass
+    executor = Executor(load_toolsets(("terminal",)))
+    context = RoundContext(session_id="s", task_id="t", turn_id="1", cwd=sys.argv[1],
+                           interrupt=InterruptFlag(), on_result=on_result)
+
+    async def run(name, **arguments):
+        outcome = await executor.execute([ToolCall("1", name, json.dumps(arguments))], context)
+        return outcome.results[0].content
+
+    command = "echo first; head -c %d /dev/zero | tr '\\\\0' 'x' %s; echo last"
+    await run("terminal", command=command % (1 << 20, ""))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    text = await run("terminal", command=command % (int(sys.argv[2]), sys.argv[3]), timeout=600)
+    if sys.argv[4] == "background":
+        await run("terminal", command=command % (int(sys.argv[2]), sys.argv[3]), background=True)
+        text = ""
+        while "ended" not in text:
+            text = await run("process", action="wait", process_id="p1", timeout=600)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    await executor.close()
+    print(json.dumps([grown, len(text), text[:300], text[-300:]]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["foreground", "background"])
+@pytest.mark.parametrize("lines", ["| fold -w 99", ""], ids=["lines", "one line"])
+def test_a_gigabyte_of_output_never_is_in_memory(bench: Any, how: str, lines: str) -> None:
+    size = 1_000_000_000 if os.environ.get("HERMES_TEST_PROFILE") == "nightly" else 50_000_000
+    command = [sys.executable, "-c", _MEASURED, str(bench.workspace), str(size), lines, how]
+    ended = subprocess.run(command, capture_output=True, check=True, timeout=580)
+    grown_kb, length, start, end = json.loads(ended.stdout)
+    # What is shown, the log of 1 MB, pieces of 64 kB under way, and what Python keeps for itself.
+    assert grown_kb < 24_000, f"{grown_kb} kB more in memory"
+    assert length < 31_000
+    assert "last" in end
+    assert how == "background" or start.startswith("first")
