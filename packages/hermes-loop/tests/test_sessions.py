@@ -21,7 +21,15 @@ from hermes_messages import (
     validate,
 )
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import NewMessage, SessionInfo, SessionRecord, StoredMessage, ToolRound
+from hermes_messages.protocols import (
+    LeaseToken,
+    NewMessage,
+    SessionInfo,
+    SessionRecord,
+    StoredMessage,
+    SuspendedRound,
+    ToolRound,
+)
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -155,6 +163,119 @@ def test_a_history_that_ends_with_open_calls_is_answered_as_unknown(stored: bool
         results = [m for m in again["transcript"] if isinstance(m, ToolMessage)]
         assert {m.tool_call_id: m.status for m in results} == {"b": "ok", "a": "unknown"}
         assert again["saved"]
+
+    asyncio.run(main())
+
+
+class SuspendingStore(MemoryStore):
+    """A store that knows which rounds wait for a decision."""
+
+    waiting: tuple[SuspendedRound, ...] = ()
+
+    async def suspend_round(self, round_: ToolRound, pending: object, *, lease: object = None) -> None:
+        self.waiting = (*self.waiting, SuspendedRound(round_, None))
+
+    async def resume_round(self, round_: ToolRound, *, lease: object = None) -> None:
+        self.waiting = tuple(item for item in self.waiting if item.round != round_)
+
+    async def suspended_rounds(self, session_id: str) -> list[SuspendedRound]:
+        return list(self.waiting)
+
+
+def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_unknown() -> None:
+    """The model must not be told that a call may have run which nobody ever allowed."""
+
+    async def main() -> None:
+        store = SuspendingStore()
+        await store.ensure_session("s", SessionInfo())
+        await store.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
+        for uid in ("cut off", "suspended"):
+            message = AssistantMessage(
+                None, tool_calls=tuple(ToolCall(f"{uid} {i}", "t", "{}") for i in "ab")
+            )
+            round_ = await store.begin_tool_round("s", uid, message)
+            await store.set_tool_result(round_, 1, ToolMessage(f"{uid} b", "done"))
+        await store.suspend_round(round_, None)
+        tool = ToolDouble("t")
+        async with make(store, text("I see."), tools=[tool]) as agent:
+            result = await agent.run_conversation("never mind")
+        assert result["completed"]
+        assert result["saved"]
+        assert tool.arguments == []
+        statuses = {m.tool_call_id: m.status for m in store.messages("s") if isinstance(m, ToolMessage)}
+        assert statuses == {
+            "cut off a": "unknown",
+            "cut off b": "ok",
+            "suspended a": "denied",
+            "suspended b": "ok",
+        }
+        assert "superseded" in str(to_dicts(requests_of(agent)[0]))
+
+    asyncio.run(main())
+
+
+class QueueingStore(MemoryStore):
+    """A store with a queue for its lease, which another process may stand in too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.turn = asyncio.Lock()
+
+    async def acquire_session_turn_lease(
+        self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
+    ) -> LeaseToken:
+        self.asked.append(holder)
+        async with self.turn:  # first come, first served
+            while True:
+                token = await super().try_acquire_session_turn_lease(session_id, holder, ttl_s)
+                if token is not None:
+                    return token
+                await asyncio.sleep(0.001)
+
+    async def try_acquire_session_turn_lease(self, session_id: str, holder: str, ttl_s: float) -> LeaseToken:
+        raise AssertionError("this does not queue up")
+
+
+def test_a_store_with_a_queue_is_asked_at_once_so_that_its_order_is_that_of_arrival() -> None:
+    """A turn that stood in a queue of its own process first came after later ones of other processes."""
+
+    async def main() -> None:
+        store = QueueingStore()
+        gate = StepGate()
+        one, two = make(store, text("1", gate=gate)), make(store, text("2"))
+        first = asyncio.create_task(one.run_conversation("a"))
+        await gate.reached()
+        second = asyncio.create_task(two.run_conversation("b"))
+        while len(store.asked) < 2:  # noqa: ASYNC110 - the second agent tells nobody
+            await asyncio.sleep(0)
+        other = asyncio.create_task(store.acquire_session_turn_lease("s", "another process", 60))
+        await asyncio.sleep(0)
+        gate.open()
+        await asyncio.gather(first, second)
+        token = await other
+        assert [m.content for m in store.messages("s")] == ["a", "1", "b", "2"]
+        await store.release_session_turn_lease(token)
+        await one.close()
+        await two.close()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_in_a_stores_queue_leaves_nothing() -> None:
+    async def main() -> None:
+        store = QueueingStore()
+        foreign = await store.acquire_session_turn_lease("s", "someone", 60)
+        agent = make(store, text("ok"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await agent.run_conversation("a")
+        assert not store.turn.locked()
+        assert store.held_lease("s") == foreign
+        await store.release_session_turn_lease(foreign)
+        assert (await agent.run_conversation("a"))["completed"]
+        assert store.held_lease("s") is None
+        await agent.close()
 
     asyncio.run(main())
 

@@ -22,7 +22,7 @@ from hermes_loop.clock import Clock
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import Bounds, finish_despite_cancel
 from hermes_messages import LeaseLostError, StoreError
-from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeases
+from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeaseQueue, SupportsLeases
 
 __all__ = ["DEFAULT_TTL_S", "Lease", "LocalLease", "StoreLease", "admitted", "lease_for"]
 
@@ -83,14 +83,16 @@ class Lease(Protocol):
 class StoreLease:
     """A lease in the store, renewed by a task of its own until `stop`.
 
-    Turns of one process queue up for it in the order of their arrival; only the first of them asks the store.
+    Turns queue up for it in the order of their arrival: in the store where it has a queue, else those of one
+    process, of which only the first asks the store.
     """
 
     def __init__(
         self, store: SupportsLeases, session_id: str, holder: str, *, ttl_s: float, clock: Clock
     ) -> None:
         self._store = store
-        self._queue = LocalLease(store, session_id)
+        self._shared_queue = store if isinstance(store, SupportsLeaseQueue) else None
+        self._queue = LocalLease(None if self._shared_queue is not None else store, session_id)
         self._session_id = session_id
         self._holder = holder
         self._ttl_s = ttl_s
@@ -158,6 +160,11 @@ class StoreLease:
             await self._queue.release()
 
     async def _take(self) -> None:
+        if self._shared_queue is not None:
+            self._token = await self._shared_queue.acquire_session_turn_lease(
+                self._session_id, self._holder, self._ttl_s
+            )
+            return
         wait_s = 0.02
         while True:
             # Shielded, so that a token does not get lost between the store and us.

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from hermes_messages import AssistantMessage, LeaseLostError, Message, StoreError, ToolCall, ToolMessage
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage
+from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage, SupportsSuspension
 
 __all__ = ["OpenRound", "answered", "close_open_rounds", "find_open_rounds", "unsaved_tail"]
 
@@ -20,12 +20,16 @@ UNKNOWN_RESULT: Final = (
     "Unknown: the process ended before the result of this call was recorded. "
     "It may have run, wholly or in part. Check before you run it again."
 )
+SUPERSEDED_RESULT: Final = (
+    "Denied: superseded. The user wrote a new message instead of deciding on this call. It did not run."
+)
 
 
 class OpenRound(Struct, frozen=True):
     """A stored round some of whose results never came."""
 
     uid: str
+    seq: int
     message: AssistantMessage
     missing: tuple[int, ...]
 
@@ -44,7 +48,7 @@ def find_open_rounds(stored: Sequence[StoredMessage]) -> list[OpenRound]:
             answered.add(later.message.tool_call_id)
         missing = tuple(i for i, call in enumerate(message.tool_calls) if call.id not in answered)
         if missing:
-            found.append(OpenRound(row.uid, message, missing))
+            found.append(OpenRound(row.uid, row.seq, message, missing))
     return found
 
 
@@ -83,8 +87,14 @@ def unsaved_tail(stored: Sequence[Message], given: Sequence[Message]) -> Sequenc
 async def close_open_rounds(
     store: SessionStore, session_id: str, rounds: Sequence[OpenRound], lease: LeaseToken | None
 ) -> None:
-    """Put an explicit "unknown" result into every empty place, in the store, once. No call runs again."""
+    """Put an explicit result into every empty place, in the store, once. No call runs again.
+
+    A round that was cut off gets "unknown" ones. One that was suspended did not run what it lacks: its
+    calls are denied, for a new message supersedes the question.
+    """
+    suspended = await _suspended_seqs(store, session_id)
     for round_ in rounds:
+        answer = _superseded if round_.seq in suspended else _unknown
         try:
             stored = await store.begin_tool_round(session_id, round_.uid, round_.message, lease=lease)
         except LeaseLostError:
@@ -94,9 +104,20 @@ async def close_open_rounds(
             logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
             continue
         for position in round_.missing:
-            result = _unknown(round_.message.tool_calls[position])
+            result = answer(round_.message.tool_calls[position])
             await store.set_tool_result(stored, position, result, lease=lease)
+
+
+async def _suspended_seqs(store: SessionStore, session_id: str) -> frozenset[int]:
+    """The assistant messages whose rounds wait for a decision."""
+    if not isinstance(store, SupportsSuspension):
+        return frozenset()
+    return frozenset(item.round.assistant_seq for item in await store.suspended_rounds(session_id))
 
 
 def _unknown(call: ToolCall) -> ToolMessage:
     return ToolMessage(tool_call_id=call.id, content=UNKNOWN_RESULT, name=call.name, status="unknown")
+
+
+def _superseded(call: ToolCall) -> ToolMessage:
+    return ToolMessage(tool_call_id=call.id, content=SUPERSEDED_RESULT, name=call.name, status="denied")

@@ -85,7 +85,7 @@ async def _settle_open_rounds(
     """What is stored once every round has all of its results."""
     rounds = find_open_rounds(rows)
     if rounds:
-        text = f"{len(rounds)} stored tool rounds were cut off; missing results are recorded as unknown"
+        text = f"{len(rounds)} stored tool rounds lack results; each gets an explicit one"
         log_phase(turn, "build_turn_context", "RoundsClosed", logging.WARNING, text)
         await close_open_rounds(store, turn.session_id, rounds, turn.lease.token)
         rows = await store.get_messages(turn.session_id)

@@ -1,0 +1,82 @@
+"""Agents that share a session through a real store: who is next, and what becomes of open questions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from hermes_loop import AIAgent
+from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, validate
+from hermes_messages.protocols import NewMessage
+from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor, StepGate, ToolDouble, text
+from hermes_store import SessionDB
+from hermes_store.backend import Operation, Statement
+
+
+def make(store: SessionDB, *script: ScriptStep, tools: tuple[ToolDouble, ...] = ()) -> AIAgent:
+    return AIAgent(
+        provider=ScriptedProvider(script), tools=SimpleExecutor(tools), session_db=store, session_id="s"
+    )
+
+
+def waiting() -> Operation[int]:
+    rows = yield Statement("SELECT count(*) FROM lease_tickets")
+    return int(rows[0][0])
+
+
+async def until_waiting(store: SessionDB, count: int) -> None:
+    async with asyncio.timeout(20):
+        while await store._backend.read(waiting) != count:  # noqa: ASYNC110 - it changes in a database
+            await asyncio.sleep(0.005)
+
+
+def test_turns_of_two_programs_come_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    """The second turn here asked after the first there, and does not pass it in a queue of its own."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as here, SessionDB(tmp_path / "s.db") as there:
+            gate = StepGate()
+            agents = [
+                make(here, text("1", gate=gate)),
+                make(there, text("2")),
+                make(here, text("3")),
+                make(there, text("4")),
+            ]
+            turns = [asyncio.create_task(agents[0].run_conversation("a"))]
+            await gate.reached()
+            for number, agent in enumerate(agents[1:], 1):
+                turns.append(asyncio.create_task(agent.run_conversation(f"question {number}")))
+                await until_waiting(here, number)
+            gate.open()
+            results = await asyncio.gather(*turns)
+            assert all(result["saved"] for result in results)
+            stored = [item.message for item in await here.get_messages("s")]
+            assert [m.content for m in stored if isinstance(m, AssistantMessage)] == ["1", "2", "3", "4"]
+            assert await here._backend.read(waiting) == 0
+            for agent in agents:
+                await agent.close()
+
+    asyncio.run(main())
+
+
+def test_a_round_that_waits_for_a_person_is_denied_by_the_next_message_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        tool = ToolDouble("t")
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
+            asked = AssistantMessage(None, tool_calls=(ToolCall("a", "t", "{}"), ToolCall("b", "t", "{}")))
+            round_ = await db.begin_tool_round("s", "1", asked)
+            await db.set_tool_result(round_, 0, ToolMessage("a", "ran"))
+            await db.suspend_round(round_, {"call": "b"})
+        async with SessionDB(tmp_path / "s.db") as db, make(db, text("Fine."), tools=(tool,)) as agent:
+            result = await agent.run_conversation("never mind")
+            assert result["completed"]
+            stored = [item.message for item in await db.get_messages("s")]
+            results = [message for message in stored if isinstance(message, ToolMessage)]
+            assert [(m.tool_call_id, m.status) for m in results] == [("a", "ok"), ("b", "denied")]
+            assert await db.suspended_rounds("s") == []
+            assert validate(stored) == []
+        assert tool.arguments == []
+
+    asyncio.run(main())
