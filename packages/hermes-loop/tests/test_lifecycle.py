@@ -472,7 +472,6 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("mcp_servers", {"a": {}}),
             ("hooks", [object()]),
             ("output_type", dict),
             ("checkpoints_enabled", True),
@@ -522,6 +521,7 @@ class TestOptions:
             {"session_metadata": {"a": object()}},
             {"request_overrides": 5},
             {"tool_settings": 5},
+            {"mcp_servers": ["a"]},
             {"prefill_messages": [5]},
             {"prefill_messages": "hello"},
             {"step_callback": 5},

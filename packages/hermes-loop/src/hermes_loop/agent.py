@@ -95,6 +95,7 @@ class AIAgent:
         cwd: str | os.PathLike[str] | None = None,
         provider_settings: Mapping[str, JsonValue] | None = None,
         tool_settings: Mapping[str, JsonValue] | None = None,
+        mcp_servers: Mapping[str, JsonValue] | None = None,
         source: str = "library",
         session_metadata: Mapping[str, JsonValue] | None = None,
         parent_session_id: str | None = None,
@@ -153,6 +154,7 @@ class AIAgent:
             ),
             provider_settings=provider_settings or {},
             tool_settings=tool_settings or {},
+            mcp_servers=mcp_servers or {},
             session_info=SessionInfo(
                 source=source,
                 model=model,

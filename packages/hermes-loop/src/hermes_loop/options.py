@@ -74,6 +74,7 @@ class AgentOptions:
     callbacks: Callbacks
     provider_settings: Mapping[str, JsonValue]
     tool_settings: Mapping[str, JsonValue]
+    mcp_servers: Mapping[str, JsonValue]
     session_info: SessionInfo
 
     def __repr__(self) -> str:
@@ -94,6 +95,7 @@ class AgentOptions:
             self._no_effect("tools", "enabled_toolsets", self.enabled_toolsets)
             self._no_effect("tools", "disabled_toolsets", self.disabled_toolsets)
             self._no_effect("tools", "tool_settings", self.tool_settings)
+            self._no_effect("tools", "mcp_servers", self.mcp_servers)
 
     @staticmethod
     def _no_effect(given: str, name: str, value: object) -> None:
@@ -119,7 +121,6 @@ STORE_METHODS: Final = (
 # Names that users of agents know, which this version does not act on, each with the values that ask for
 # nothing. Any other value is refused: a setting is never silently ignored.
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
-    "mcp_servers": (None, (), [], {}),
     "hooks": (None, (), []),
     "plugins": (None, (), []),
     "output_type": (None,),

@@ -16,7 +16,7 @@ from hermes_loop.routes import Routes
 from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
-from hermes_messages import ProviderError
+from hermes_messages import JsonValue, ProviderError
 from hermes_messages.protocols import (
     ExecutorOptions,
     SessionStore,
@@ -144,15 +144,18 @@ class Wiring:
         options = self._options
         if options.tools is not None and not isinstance(options.tools, tuple):
             return options.tools
-        if not options.tools and not options.enabled_toolsets:
+        if not options.tools and not options.enabled_toolsets and not options.mcp_servers:
             return NoTools()
+        servers: dict[str, JsonValue] = (
+            {"mcp_servers": dict(options.mcp_servers)} if options.mcp_servers else {}
+        )
         executor = make_executor(
             options.enabled_toolsets,
             ExecutorOptions(
                 cwd=self.cwd,
                 disabled_toolsets=options.disabled_toolsets,
                 own_tools=options.tools or (),
-                settings=options.tool_settings,
+                settings={**options.tool_settings, **servers},
                 secrets=_secrets(routes),
             ),
         )
