@@ -84,6 +84,7 @@ class ByteServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Request] = []
         self.connections = 0
+        self.sent = 0
         self.open = 0
         self.closed = asyncio.Condition()
 
@@ -112,6 +113,11 @@ class ByteServer:
         async with self.closed:
             await asyncio.wait_for(self.closed.wait_for(lambda: self.open == count), 5)
 
+    async def wait_for_request(self, number: int) -> None:
+        """Wait until so many requests came before the last one."""
+        async with self.closed:
+            await asyncio.wait_for(self.closed.wait_for(lambda: len(self.requests) > number), 5)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -122,6 +128,8 @@ class ByteServer:
             while (request := await _read_request(reader)) is not None:
                 script = self._scripts[min(len(self.requests), len(self._scripts) - 1)]
                 self.requests.append(request)
+                async with self.closed:
+                    self.closed.notify_all()
                 if not await self._play(script, reader, writer):
                     break
                 if request.headers.get("connection") == "close":
@@ -144,6 +152,7 @@ class ByteServer:
                 case bytes():
                     writer.write(action)
                     await writer.drain()
+                    self.sent += len(action)
                     await asyncio.sleep(0)  # one write, one packet, as far as loopback goes
                 case Hold():
                     action.reached.set()

@@ -4,19 +4,20 @@ import asyncio
 import logging
 import ssl
 
+import httpcore
 import httpx
 import pytest
 
 from hermes_messages import ErrorKind
 from hermes_providers import HttpOptions, Timeouts
-from hermes_providers.outlast import end_task, finish
+from hermes_providers.engines.httpx_engine import _provider_error
+from hermes_providers.outlast import finish, join
 from hermes_providers.timeouts import StreamClock
-from hermes_providers.transport import _provider_error
 from wire_help import run
 
 
-def untrusted() -> httpx.ConnectError:
-    error = httpx.ConnectError("handshake")
+def untrusted() -> httpcore.ConnectError:
+    error = httpcore.ConnectError("handshake")
     error.__cause__ = ssl.SSLCertVerificationError("self-signed")
     return error
 
@@ -24,19 +25,19 @@ def untrusted() -> httpx.ConnectError:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (httpx.ConnectTimeout(""), ErrorKind.TIMEOUT),
-        (httpx.ReadTimeout(""), ErrorKind.TIMEOUT),
-        (httpx.ConnectError("refused"), ErrorKind.TRANSPORT),
-        (httpx.ReadError(""), ErrorKind.TRANSPORT),
-        (httpx.RemoteProtocolError("peer closed"), ErrorKind.TRANSPORT),
-        (httpx.ProxyError("407"), ErrorKind.TRANSPORT),
+        (httpcore.ConnectTimeout(""), ErrorKind.TIMEOUT),
+        (httpcore.ReadTimeout(""), ErrorKind.TIMEOUT),
+        (httpcore.ConnectError("refused"), ErrorKind.TRANSPORT),
+        (httpcore.ReadError(""), ErrorKind.TRANSPORT),
+        (httpcore.RemoteProtocolError("peer closed"), ErrorKind.TRANSPORT),
+        (httpcore.ProxyError("407"), ErrorKind.TRANSPORT),
         (httpx.DecodingError("gzip"), ErrorKind.TRANSPORT),
-        (httpx.LocalProtocolError("bad header"), ErrorKind.FORMAT),
+        (httpcore.LocalProtocolError("bad header"), ErrorKind.FORMAT),
         (untrusted(), ErrorKind.AUTH),
     ],
 )
 def test_transport_errors_are_told_apart_by_what_a_repetition_can_mend(
-    error: httpx.HTTPError, kind: ErrorKind
+    error: Exception, kind: ErrorKind
 ) -> None:
     made = _provider_error(error, "h.example:443")
     assert made.kind is kind
@@ -109,7 +110,7 @@ def test_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
 
         task = asyncio.ensure_future(stubborn())
         await asyncio.sleep(0)
-        await end_task(task, 0.05)
+        await join(task, 0.05)
         assert not task.done()
         release.set()
         await task

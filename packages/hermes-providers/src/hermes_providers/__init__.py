@@ -25,12 +25,13 @@ from hermes_providers.timeouts import Timeouts
 if TYPE_CHECKING:
     from hermes_providers.adapter import HttpProvider
     from hermes_providers.chat_provider import chat_provider, wire_provider
+    from hermes_providers.engines.httpx_engine import HttpxTransport
     from hermes_providers.entry_points import custom, from_profile, openai, openrouter
     from hermes_providers.keys import KeyFunction, KeyPool, KeySource
     from hermes_providers.limiter import RateLimiter
     from hermes_providers.local_provider import LocalProvider
     from hermes_providers.route import Route
-    from hermes_providers.transport import HttpOptions, HttpxTransport, Reply, Transport
+    from hermes_providers.transport import HttpOptions, Reply, Transport, make_transport
 
 __all__ = [
     "KNOWN_MODELS",
@@ -64,6 +65,7 @@ __all__ = [
     "from_profile",
     "get_profile",
     "list_profiles",
+    "make_transport",
     "openai",
     "openrouter",
     "overflowed_silently",
@@ -73,7 +75,7 @@ __all__ = [
 _LAZY = {
     "HttpOptions": "transport",
     "HttpProvider": "adapter",
-    "HttpxTransport": "transport",
+    "HttpxTransport": "engines.httpx_engine",
     "KeyFunction": "keys",
     "KeyPool": "keys",
     "KeySource": "keys",
@@ -85,6 +87,7 @@ _LAZY = {
     "chat_provider": "chat_provider",
     "custom": "entry_points",
     "from_profile": "entry_points",
+    "make_transport": "transport",
     "openai": "entry_points",
     "openrouter": "entry_points",
     "wire_provider": "chat_provider",

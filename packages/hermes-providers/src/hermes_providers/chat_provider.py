@@ -10,7 +10,7 @@ from hermes_providers.limiter import RateLimiter
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.route import Route
-from hermes_providers.transport import HttpOptions, HttpxTransport, Transport
+from hermes_providers.transport import DEFAULT_ENGINE, HttpOptions, Transport, make_transport
 from hermes_providers.wire.base import TokenCounter, WireSettings
 from hermes_providers.wire.formats import make_wire
 
@@ -24,15 +24,17 @@ def wire_provider(
     extra_body: Raw | None = None,
     http: HttpOptions | None = None,
     *,
+    engine: str = DEFAULT_ENGINE,
     transport: Transport | None = None,
     limiter: RateLimiter | None = None,
     counter: TokenCounter | None = None,
 ) -> HttpProvider:
-    """A provider on `route` that speaks `wire`. `transport` stands for ours, with whatever engine is under
-    it; `counter` for the wire's own way of counting tokens.
+    """A provider on `route` that speaks `wire`, over the `engine` of that name; `transport` stands for it.
+    `counter` stands for the wire's own way of counting tokens.
 
-    Raises `UnknownNameError` for the name of no wire, and `ConfigurationError` when `extra_body` is no JSON
-    object or sets what only the adapter may set.
+    Raises `UnknownNameError` for the name of no wire or engine, `MissingDependencyError` for an engine that
+    is not installed, and `ConfigurationError` when `extra_body` is no JSON object or sets what only the
+    adapter may set.
     """
     refusals = Refusals()
     settings = WireSettings(
@@ -46,9 +48,8 @@ def wire_provider(
     made = make_wire(wire, settings)
     if counter is not None:
         made = msgspec.structs.replace(made, counter=counter)
-    return HttpProvider(
-        route, made, transport or HttpxTransport(route.timeouts, http), limiter=limiter, refusals=refusals
-    )
+    transport = transport or make_transport(engine, route.timeouts, http)
+    return HttpProvider(route, made, transport, limiter=limiter, refusals=refusals)
 
 
 def chat_provider(

@@ -76,7 +76,7 @@ def from_profile(
 
     `key` is what `options.api_key` can not be: a function (plain, or to be awaited) that gives a key, several
     keys that take turns, or a `KeySource`. `limiter` is shared by all providers that are given the same one.
-    `transport` stands for ours.
+    `transport` stands for the engine that the settings name.
 
     Raises `ConfigurationError` for a missing or malformed key, a bad address and a setting that can not
     work; a profile, setting or quirk that does not exist is named with its near match.
@@ -95,6 +95,7 @@ def from_profile(
         quirks,
         _extra_body(profile, settings),
         _http(settings),
+        engine=settings.engine,
         transport=transport,
         limiter=limiter or _own_limiter(settings),
         counter=_counter(profile, route) if wire == "openai_chat" else None,

@@ -1,8 +1,7 @@
 """Waiting for clean-up that a cancellation must not tear in two.
 
-A second `task.cancel()` interrupts clean-up that awaits, also inside httpx, and then a connection is neither
-used nor given back. So whatever holds a connection runs in a task of its own, which is cancelled at most
-once and then waited for, whoever cancels the waiting one meanwhile.
+A second `task.cancel()` interrupts clean-up that awaits. So such work runs in a task of its own, which is
+waited for, whoever cancels the waiting one meanwhile.
 """
 
 from __future__ import annotations
@@ -14,22 +13,11 @@ from typing import Any
 
 import anyio
 
-__all__ = ["end_task", "finish"]
+__all__ = ["finish", "join"]
 
 _log = logging.getLogger(__name__)
 _abandoned: set[asyncio.Task[None]] = set()
 """Tasks that did not end in time; held so that they are not collected while they run."""
-
-
-async def end_task(task: asyncio.Task[None], limit_s: float) -> None:
-    """Cancel `task` and wait until it has ended, at most `limit_s` seconds; its outcome is the caller's.
-
-    A cancellation that comes meanwhile is raised again afterwards. A task that ignores its cancellation is
-    left behind with a warning.
-    """
-    if not task.done():
-        task.cancel()
-    await _outlast(task, limit_s)
 
 
 async def finish(work: Coroutine[Any, Any, None], limit_s: float) -> None:
@@ -37,7 +25,11 @@ async def finish(work: Coroutine[Any, Any, None], limit_s: float) -> None:
 
     Past `limit_s` seconds it is cancelled, and left behind with a warning when it ignores that as well.
     """
-    task = asyncio.create_task(work)
+    await join(asyncio.create_task(work), limit_s)
+
+
+async def join(task: asyncio.Task[None], limit_s: float) -> None:
+    """`finish` for a task that runs already and ends by itself."""
     cancelled = await _wait(task, limit_s)
     if not task.done():
         task.cancel()

@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
 from hermes_providers.prices import Price
 from hermes_providers.routing import Routing
+from hermes_providers.transport import DEFAULT_ENGINE
 
 __all__ = ["HttpSettings", "LocalSettings", "read_settings"]
 
@@ -23,6 +24,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     `headers` are sent with every request and win over ours. `extra_body` is merged into every request body.
     `wire` chooses another wire than the profile's. `quirks` changes single fields of the quirks of that wire.
     `routing` is for OpenRouter (see `Routing`). Times that are left out are wider for models that reason.
+    `engine` sends the requests: `httpx`, or `aiohttp` (extra of that name) for many at once.
     `proxy`, `http2`, `ca_file`, `client_certificate` and `keep_alive` as in `HttpOptions`.
     `requests_per_minute`, `tokens_per_minute` and `max_concurrent` make a limiter for this provider alone;
     one that is shared is given to `from_profile`. `prices` maps a model to its `Price`.
@@ -38,6 +40,7 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     between_events_s: float | UnsetType | None = UNSET
     after_finish_s: float | UnsetType = UNSET
     total_s: float | UnsetType | None = UNSET
+    engine: str = DEFAULT_ENGINE
     max_connections: int = 1000
     proxy: str | None = None
     http2: bool = False

@@ -15,7 +15,7 @@ from hermes_messages.protocols import ProviderOptions
 from hermes_providers import from_profile
 from wire_help import KEY, answer, run, text_answer
 
-FILES = Path(__file__).parent / "tls"
+FILES = Path(__file__).parent.parent / "tls"
 
 if importlib.util.find_spec("h2") is not None:
     # By name, because the type checker runs where the extra is not installed.

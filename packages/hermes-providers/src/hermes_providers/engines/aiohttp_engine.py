@@ -1,0 +1,219 @@
+"""The engine `aiohttp` (extra `aiohttp`): faster where many requests run at once. No httpx in its path.
+
+Of aiohttp's own limits, timeouts, retries, redirects, cookies and environment none is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from hermes_messages import ConfigurationError, MissingDependencyError, ProviderError
+
+try:
+    import aiohttp
+except ImportError as missing:
+    raise MissingDependencyError(
+        "the engine 'aiohttp'", "pip install 'hermes-providers[aiohttp]'"
+    ) from missing
+
+from hermes_providers.engines.shared import KEEP_S, Turns, certificates, explained, within
+from hermes_providers.outlast import finish
+from hermes_providers.proxies import Proxy, ProxyTable
+from hermes_providers.timeouts import StreamClock, Timeouts
+from hermes_providers.transport import HttpOptions, Reply
+
+if TYPE_CHECKING:
+    from hermes_providers.transport import Transport
+
+__all__ = ["AiohttpTransport"]
+
+_CLEAN_UP_S: Final = 5.0
+_PROTOCOLS: Final = ("http/1.1",)
+_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+_MAX_HEADER_BYTES: Final = 64 * 1024
+_PIECE_BYTES: Final = 256 * 1024
+_WHOLE_BYTES: Final = 1024 * 1024
+
+
+class _Bound:
+    """What belongs to one event loop: turns, proxies, and a session for each way to treat connections."""
+
+    def __init__(self, options: HttpOptions, timeout: aiohttp.ClientTimeout) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.turns = Turns(options.max_connections)
+        self.proxies = ProxyTable(options.proxy, os.environ, direct=options.direct)
+        if self.proxies.any_socks:
+            raise ConfigurationError(
+                "the engine 'aiohttp' has no SOCKS; use the default engine with 'hermes-providers[socks]', "
+                "or an http proxy"
+            )
+        self._options = options
+        self._timeout = timeout
+        self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
+
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, *, keep: bool
+    ) -> aiohttp.ClientResponse:
+        """The head of the answer. Raises aiohttp's errors."""
+        proxy = self.proxies.find(url)
+        tunnel = url.startswith("https:")
+        secure = tunnel or (proxy is not None and proxy.scheme == "https")
+        # Not within the proxy's address, which aiohttp shows in its errors.
+        who = {} if proxy is None or proxy.user is None else {"proxy-authorization": _basic(proxy)}
+        own = {"content-length": str(len(body))} if len(body) > _WHOLE_BYTES else {}
+        return await self._session(secure=secure, keep=keep).post(
+            url,
+            headers={**headers, **own, **({} if tunnel else who)},
+            data=body if len(body) <= _WHOLE_BYTES else _pieces(body),
+            allow_redirects=False,
+            proxy=None if proxy is None else proxy.address,
+            proxy_headers=who if tunnel else None,
+        )
+
+    async def close(self) -> None:
+        for session in self._sessions.values():
+            await session.close()
+
+    def _session(self, *, secure: bool, keep: bool) -> aiohttp.ClientSession:
+        found = self._sessions.get((secure, keep))
+        if found is None:
+            found = self._sessions[secure, keep] = self._new_session(secure=secure, keep=keep)
+        return found
+
+    def _new_session(self, *, secure: bool, keep: bool) -> aiohttp.ClientSession:
+        tls: ssl.SSLContext | bool = certificates(self._options, _PROTOCOLS) if secure else True
+        resolver = aiohttp.ThreadedResolver()
+        if keep:
+            connector = aiohttp.TCPConnector(limit=0, ssl=tls, resolver=resolver, keepalive_timeout=KEEP_S)
+        else:
+            connector = aiohttp.TCPConnector(limit=0, ssl=tls, resolver=resolver, force_close=True)
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
+            trust_env=False,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+        )
+
+
+class AiohttpTransport:
+    """`Transport` over aiohttp. Without HTTP/2 and SOCKS."""
+
+    def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
+        """Raises `ConfigurationError` for `http2`."""
+        self._options = options or HttpOptions()
+        if self._options.http2:
+            raise ConfigurationError("the engine 'aiohttp' has no HTTP/2; the default engine has")
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
+        self._bound: _Bound | None = None
+
+    async def open(self) -> None:
+        """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
+        proxy or certificates that do not work."""
+        await self._ready()
+        if self._options.ca_file or self._options.client_certificate:
+            certificates(self._options, _PROTOCOLS)
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
+    ) -> AsyncIterator[Reply]:
+        """Send `body` and yield the reply; the connection is released when the context is left."""
+        bound = await self._ready()
+        await bound.turns.take(clock)
+        try:
+            try:
+                response = await within(clock, bound.send(url, headers, body, keep=self._options.keeps(url)))
+            except _FAILURES as error:
+                raise _provider_error(error, urlsplit(url).netloc) from error
+            try:
+                yield _AiohttpReply(response)
+            finally:
+                response.close()  # one that was read to its end has given its connection back already
+        finally:
+            bound.turns.give_back()
+
+    async def close(self) -> None:
+        """Close all connections; requests that run end with a `ProviderError`."""
+        bound, self._bound = self._bound, None
+        if bound is None:
+            return
+        if bound.loop is asyncio.get_running_loop():
+            await finish(bound.close(), _CLEAN_UP_S)
+        elif bound.loop.is_closed():
+            await bound.close()  # the sockets went with their loop; this only tells aiohttp so
+
+    async def _ready(self) -> _Bound:
+        if self._bound is None or self._bound.loop is not asyncio.get_running_loop():
+            await self.close()
+            self._bound = _Bound(self._options, self._timeout)
+        return self._bound
+
+
+class _AiohttpReply:
+    """An answer that is read as it comes."""
+
+    __slots__ = ("_response",)
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for given, value in self._response.headers.items():
+            name = given.lower()
+            found[name] = f"{found[name]}, {value}" if name in found else value
+        return found
+
+    async def read(self, clock: StreamClock) -> bytes:
+        content = self._response.content
+        try:
+            return content.read_nowait() or await within(clock, content.readany())
+        except (*_FAILURES, RuntimeError) as error:  # the latter of a connection that was closed under it
+            raise _provider_error(error, self._response.url.authority) from error
+
+
+def _basic(proxy: Proxy) -> str:
+    """Who we are to a proxy (RFC 7617)."""
+    return "Basic " + b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A large body in pieces: as a whole, aiohttp warns of it and writes it in one go."""
+    for start in range(0, len(body), _PIECE_BYTES):
+        yield body[start : start + _PIECE_BYTES]
+
+
+def _provider_error(error: Exception, host: str) -> ProviderError:
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return explained("connect_timeout", host, error)
+        case TimeoutError():
+            return explained("timeout", host, error)
+        case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
+            return explained("proxy", host, error)
+        case aiohttp.ClientConnectorError():
+            return explained("connect", host, error)
+        case aiohttp.InvalidURL() | ValueError():
+            return explained("request", host, error)
+        case _:
+            return explained("broken", host, error)
+
+
+if TYPE_CHECKING:
+
+    def _fits(transport: AiohttpTransport) -> Transport:
+        return transport

@@ -1,0 +1,230 @@
+"""The default engine: httpx's own protocol engine, httpcore, over a pool and sockets of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpcore
+import httpx
+
+from hermes_messages import ErrorKind, MissingDependencyError, ProviderError
+from hermes_providers.engines.pool import Pool, target_of
+from hermes_providers.engines.shared import certificates, explained, wake, within
+from hermes_providers.outlast import finish, join
+from hermes_providers.timeouts import StreamClock, Timeouts
+from hermes_providers.transport import HttpOptions, Reply
+
+if TYPE_CHECKING:
+    from hermes_providers.transport import Transport
+
+__all__ = ["HttpxTransport"]
+
+_AHEAD_BYTES = 64 * 1024
+_CLEAN_UP_S = 5.0
+_FAILURES = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.UnsupportedProtocol,
+    httpcore.ConnectionNotAvailable,
+    httpx.DecodingError,
+)
+"""What httpcore raises; it has no common root for it."""
+
+
+class HttpxTransport:
+    """`Transport` over httpx's engine, with HTTP/2 and SOCKS as extras."""
+
+    def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
+        self._options = options or HttpOptions()
+        self._extensions = {"timeout": {"connect": timeouts.connect_s}}
+        self._pool: Pool | None = None
+
+    async def open(self) -> None:
+        """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
+        proxy or certificates that do not work, `MissingDependencyError` for an extra that is not there."""
+        options, pool = self._options, self._ready()
+        if options.http2 and importlib.util.find_spec("h2") is None:
+            raise MissingDependencyError("what HTTP/2 needs", "pip install 'hermes-providers[http2]'")
+        if pool.proxies.any_socks and importlib.util.find_spec("socksio") is None:
+            raise MissingDependencyError("what a SOCKS proxy needs", "pip install 'hermes-providers[socks]'")
+        if options.ca_file or options.client_certificate:
+            certificates(options, ())
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
+    ) -> AsyncIterator[Reply]:
+        """Send `body` and yield the reply; the connection is released when the context is left."""
+        if self._pool is None or self._pool.loop is not asyncio.get_running_loop():
+            await self.open()
+        pool = self._ready()
+        target = target_of(url)
+        keep = self._options.keeps(url)
+        await pool.turns.take(clock)
+        try:
+            connection, reply = pool.take(target), None
+            try:
+                # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
+                last = not (keep or self._options.http2)
+                sent = _own_headers(target.host, len(body), last=last) + _encoded(headers)
+                request = httpcore.Request(
+                    "POST", target.url, headers=sent, content=body, extensions=self._extensions
+                )
+                try:
+                    reply = _HttpxReply(await within(clock, connection.send(request)), target.host)
+                except _FAILURES as error:
+                    raise _provider_error(error, target.host) from error
+                yield reply
+            finally:
+                pool.give_back(connection, keep=keep and reply is not None and reply.tidy)
+                if reply is not None and not reply.tidy:
+                    await reply.end()
+        finally:
+            pool.turns.give_back()
+
+    async def close(self) -> None:
+        """Close all connections; requests that run end with a `ProviderError`."""
+        pool, self._pool = self._pool, None
+        if pool is not None and pool.loop is asyncio.get_running_loop():
+            await finish(pool.close(), _CLEAN_UP_S)
+
+    def _ready(self) -> Pool:
+        pool = self._pool
+        if pool is None or pool.loop is not asyncio.get_running_loop():
+            if pool is not None:
+                pool.stop()  # the sockets of another loop can not be closed from this one
+            pool = self._pool = Pool(self._options)
+        return pool
+
+
+class _HttpxReply:
+    """An answer. A task reads ahead of who reads here, so that what came together is given together.
+
+    `tidy` says that all of it was read.
+    """
+
+    def __init__(self, response: httpcore.Response, host: str) -> None:
+        self.headers: Mapping[str, str] = _decoded(response.headers)
+        self.tidy = False
+        self._response = response
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._ended = False
+        self._error: Exception | None = None
+        self._arrival: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    async def read(self, clock: StreamClock) -> bytes:
+        if self._task is None:
+            self._task = asyncio.create_task(self._read_ahead())
+        while not self._chunks:
+            if self._error is not None:
+                raise _provider_error(self._error, self._host) from self._error
+            if self.tidy:
+                return b""
+            if self._ended:
+                raise ProviderError(f"the request to {self._host} was stopped", kind=ErrorKind.TRANSPORT)
+            self._arrival = self._loop.create_future()
+            await within(clock, self._arrival)
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        wake(self._room)
+        return data
+
+    async def end(self) -> None:
+        """Wait until nothing reads any more. The connection was ended before, so that is soon."""
+        self._ended = True
+        wake(self._room)
+        if self._task is not None:
+            await join(self._task, _CLEAN_UP_S)
+
+    async def _read_ahead(self) -> None:
+        try:
+            # To its end, come what may: a generator left in the middle would need a task to be closed.
+            async for chunk in self._body():
+                if chunk and not self._ended:
+                    self._chunks.append(chunk)
+                    self._size += len(chunk)
+                    wake(self._arrival)
+                while self._size >= _AHEAD_BYTES and not self._ended:
+                    self._room = self._loop.create_future()
+                    await self._room
+            await self._response.aclose()
+            self.tidy = not self._ended
+        except _FAILURES as error:
+            self._error = error
+        finally:
+            self._ended = True
+            wake(self._arrival)
+
+    def _body(self) -> AsyncIterable[bytes]:
+        body = self._response.stream
+        assert isinstance(body, AsyncIterable)
+        if self.headers.get("content-encoding", "identity") == "identity":
+            return body
+        # Compressed although we asked for no compression: httpx knows how to read that.
+        return httpx.Response(200, headers=self._response.headers, stream=_Coded(body)).aiter_bytes()
+
+
+class _Coded(httpx.AsyncByteStream):
+    def __init__(self, body: AsyncIterable[bytes]) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._body:
+            yield chunk
+
+
+def _own_headers(host: str, length: int, *, last: bool) -> list[tuple[bytes, bytes]]:
+    own = [(b"host", host.encode()), (b"content-length", b"%d" % length)]
+    return [*own, (b"connection", b"close")] if last else own
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+
+
+def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by lower-case name; values of one name are joined (RFC 9110 section 5.3)."""
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _provider_error(error: Exception, host: str) -> ProviderError:
+    """What a failure of the transport means. What no repetition can mend is not called transport."""
+    match error:
+        case httpcore.ConnectTimeout():
+            return explained("connect_timeout", host, error)
+        case httpcore.TimeoutException():
+            return explained("timeout", host, error)
+        case httpcore.ConnectError():
+            return explained("connect", host, error)
+        case httpcore.ProxyError():
+            return explained("proxy", host, error)
+        case httpcore.LocalProtocolError() | httpcore.UnsupportedProtocol():
+            return explained("request", host, error)
+        case _:
+            return explained("broken", host, error)
+
+
+if TYPE_CHECKING:
+
+    def _fits(transport: HttpxTransport) -> Transport:
+        return transport
