@@ -5,11 +5,10 @@ It is installed by the group `vendor-types`; `LLMOCK` names another command that
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
-import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from counterparts import serving
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
@@ -55,26 +55,10 @@ WIRES: dict[str, tuple[str, str, str]] = {
 def server() -> Iterator[str]:
     command = os.environ.get("LLMOCK") or shutil.which("llmock")
     assert command is not None
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    root = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(
-        [command, "serve", "--port", str(port), "--log-level", "error"], stdout=subprocess.DEVNULL
-    ) as process:
-        try:
-            deadline = time.monotonic() + 40
-            while True:
-                try:
-                    httpx.get(f"{root}/health", trust_env=False).raise_for_status()
-                    break
-                except httpx.HTTPError:
-                    assert process.poll() is None
-                    assert time.monotonic() < deadline
-                    time.sleep(0.1)
-            yield root
-        finally:
-            process.terminate()
+    with serving(
+        lambda port: [command, "serve", "--port", str(port), "--log-level", "error"], "/health"
+    ) as root:
+        yield root
 
 
 @pytest.fixture(params=sorted(WIRES))
@@ -104,13 +88,10 @@ def scenario(server: str, *behaviours: dict[str, Any]) -> None:
     assert sent.json()["queued"] == len(behaviours)
 
 
-def errors_of_the_client(server: str) -> list[Any]:
-    verdict = httpx.get(f"{server}/_llmock/verdict", trust_env=False).json()
-    return [
-        finding
-        for finding in verdict["findings"]
-        if str(finding.get("severity")).lower() in {"error", "fail"}
-    ]
+def findings(server: str) -> list[Any]:
+    """What it has to say against the client, warnings included."""
+    found: list[Any] = httpx.get(f"{server}/_llmock/verdict", trust_env=False).json()["findings"]
+    return found
 
 
 def failure(server: str, wire: str, **settings: Any) -> ProviderError:
@@ -165,7 +146,7 @@ def test_whole_tool_round(server: str, wire: str) -> None:
         await provider.close()
 
     run(main())
-    assert errors_of_the_client(server) == []
+    assert findings(server) == []
 
 
 @pytest.mark.parametrize(
@@ -218,8 +199,29 @@ def test_stalled_stream_ends_by_our_clock(server: str, wire: str) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_malformed_arguments_are_never_lost_in_silence(server: str, wire: str) -> None:
-    scenario(server, {"type": "tool_fault", "kind": "malformed_arguments"})
+def test_slow_first_token_is_waited_for_or_ended_by_our_clock(server: str, wire: str) -> None:
+    slow = {"type": "slow_first_token", "seconds": 0.5}
+    scenario(server, {"type": "reply", "text": "Late."}, slow)
+
+    async def main() -> None:
+        provider = provider_for(server, wire, first_event_s=20)
+        last = (await collect(provider, ask(wire)))[-1]
+        assert isinstance(last, ResponseDone)
+        assert last.response.message.content == "Late."
+        await provider.close()
+
+    run(main())
+    assert findings(server) == []
+    scenario(server, {"type": "reply", "text": "Late."}, {**slow, "seconds": 20})
+    # The wait between events where a host says at once that it works on it, else the one for the first event.
+    started = time.monotonic()
+    assert failure(server, wire, first_event_s=0.4, between_events_s=0.4).kind is ErrorKind.TIMEOUT
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("fault", ["malformed_arguments", "unknown_tool"])
+def test_broken_calls_are_never_lost_in_silence(server: str, wire: str, fault: str) -> None:
+    scenario(server, {"type": "tool_fault", "kind": fault})
 
     async def main() -> None:
         provider = provider_for(server, wire)
@@ -227,6 +229,47 @@ def test_malformed_arguments_are_never_lost_in_silence(server: str, wire: str) -
         assert isinstance(last, ResponseDone)
         response = last.response
         assert len(response.message.tool_calls) + len(response.unfinished_calls) == 1
+        if fault == "unknown_tool":
+            assert response.message.tool_calls[0].name != "get_weather"
         await provider.close()
 
     run(main())
+    assert findings(server) == []
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "a rate limit": {"type": "fail", "status": 429, "retry_after": 0.4},
+    "an overload": {"type": "fail", "status": 529, "retry_after": 0.3},
+    "a server's fault": {"type": "fail", "status": 500},
+    "a lost connection": {"type": "stream_fault", "kind": "disconnect", "after_chunks": 2},
+    "an early end": {"type": "stream_fault", "kind": "truncate", "after_chunks": 2},
+    "a broken chunk": {"type": "stream_fault", "kind": "malformed", "after_chunks": 2},
+    "a stall": {"type": "stream_fault", "kind": "stall", "after_chunks": 2, "stall_seconds": 30},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_who_does_what_our_errors_say_passes_its_verdict(server: str, wire: str, fault: str) -> None:
+    """The errors tell enough to behave well: what to send again, and how long to wait before."""
+    # Where it would not hear of our hanging up otherwise, the answer is too long to be sent ahead.
+    text = "one two three four five six seven " * (500 if fault == "a broken chunk" else 1)
+    scenario(server, {"type": "reply", "text": text, "times": 3}, FAULTS[fault])
+
+    async def main() -> None:
+        provider = provider_for(server, wire, between_events_s=0.5)
+        with pytest.raises(ProviderError) as caught:
+            await collect(provider, ask(wire))
+        error = caught.value
+        if "retry_after" in FAULTS[fault]:
+            assert error.retry_after_s == pytest.approx(FAULTS[fault]["retry_after"])
+        assert error.kind not in {ErrorKind.FORMAT, ErrorKind.AUTH, ErrorKind.UNKNOWN}
+        await asyncio.sleep(error.retry_after_s or 0.3)
+        last = (await collect(provider, ask(wire)))[-1]
+        assert isinstance(last, ResponseDone)
+        assert last.response.message.content == text
+        await provider.close()
+
+    run(main())
+    verdict = httpx.get(f"{server}/_llmock/verdict", trust_env=False).json()
+    assert (verdict["passed"], verdict["findings"], verdict["calls"]) == (True, [], 1)
+    assert verdict["faults_injected"] == 1
