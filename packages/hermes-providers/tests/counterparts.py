@@ -21,7 +21,7 @@ _START_S = 40.0
 
 def _aimock() -> str | None:
     """The program that `.ci/run` installed, or the one that the environment names."""
-    installed = Path(__file__).parents[3] / ".cache/aimock/node_modules/@copilotkit/aimock/dist/cli.js"
+    installed = Path(__file__).parents[3] / ".cache/node/node_modules/@copilotkit/aimock/dist/cli.js"
     return os.environ.get("AIMOCK") or (str(installed) if installed.exists() else None)
 
 

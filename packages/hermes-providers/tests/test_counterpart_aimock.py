@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.skipif(NODE_IS_TOO_OLD, reason=f"platform: aimock needs Node 20, here is {NODE_VERSION}"),
     pytest.mark.skipif(
         AIMOCK is None or not NODE_VERSION,
-        reason="not installed: aimock; with Node 20 or later: npm ci --prefix .cache/aimock (see .ci/run)",
+        reason="needs node and the packages of .ci/node: python3 .ci/node_packages.py installs them",
     ),
 ]
 
