@@ -472,7 +472,6 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("hooks", [object()]),
             ("output_type", dict),
             ("checkpoints_enabled", True),
             ("approval_policy", "always"),

@@ -4,6 +4,7 @@ from hermes_loop.agent import AIAgent
 from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.events import (
     AttemptDiscarded,
+    HookFailed,
     RouteChanged,
     StatusChanged,
     StepEnded,
@@ -22,6 +23,7 @@ __all__ = [
     "AIAgent",
     "AttemptDiscarded",
     "Budget",
+    "HookFailed",
     "IterationBudget",
     "RouteChanged",
     "StatusChanged",

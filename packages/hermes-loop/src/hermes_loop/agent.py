@@ -15,6 +15,7 @@ from hermes_loop.admission import DEFAULT_TTL_S
 from hermes_loop.budget import Budget, IterationBudget, read_budget, read_iteration_budget
 from hermes_loop.checks import check_agent_arguments, check_text
 from hermes_loop.events import Callbacks, TurnEvent
+from hermes_loop.hooks import read_hooks
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import (
     AgentOptions,
@@ -93,6 +94,8 @@ class AIAgent:
         reasoning_effort: str | None = None,
         request_overrides: Mapping[str, object] | None = None,
         cwd: str | os.PathLike[str] | None = None,
+        hooks: Sequence[object] | None = None,
+        skip_memory: bool = False,
         provider_settings: Mapping[str, JsonValue] | None = None,
         tool_settings: Mapping[str, JsonValue] | None = None,
         mcp_servers: Mapping[str, JsonValue] | None = None,
@@ -140,6 +143,8 @@ class AIAgent:
             reasoning_effort=read_effort(reasoning_config, reasoning_effort),
             extra_body=read_overrides(request_overrides),
             cwd=where,
+            hooks=read_hooks(hooks),
+            skip_memory=bool(skip_memory),
             callbacks=Callbacks(
                 stream_delta=stream_delta_callback,
                 reasoning=reasoning_callback,

@@ -44,6 +44,8 @@ def explain(reason: TurnExitReason, error: str | None, max_iterations: int) -> s
             text = f"The turn ended before a final answer: {error or 'a budget is spent'}."
         case "interrupted":
             text = "The turn was interrupted before a final answer."
+        case "stopped_by_hook":
+            text = "The turn was stopped by a hook before a final answer."
         case "cancelled":
             text = "The turn was cancelled before a final answer."
         case _:

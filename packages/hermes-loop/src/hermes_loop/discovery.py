@@ -14,6 +14,7 @@ from hermes_messages import ConfigurationError, MissingDependencyError, UnknownN
 from hermes_messages.protocols import (
     ExecutorFactory,
     ExecutorOptions,
+    HookFactory,
     Provider,
     ProviderFactory,
     ProviderOptions,
@@ -22,9 +23,9 @@ from hermes_messages.protocols import (
     ToolExecutor,
 )
 
-__all__ = ["default_provider_name", "make_executor", "make_provider", "make_store", "store_name"]
+__all__ = ["default_provider_name", "make_executor", "make_hook", "make_provider", "make_store", "store_name"]
 
-Group = Literal["hermes.providers", "hermes.executors", "hermes.toolsets", "hermes.stores"]
+Group = Literal["hermes.providers", "hermes.executors", "hermes.toolsets", "hermes.stores", "hermes.hooks"]
 
 WHEELS: Final[dict[Group, str]] = {
     "hermes.providers": "hermes-providers",
@@ -37,6 +38,7 @@ KINDS: Final[dict[Group, str]] = {
     "hermes.executors": "tool executor",
     "hermes.toolsets": "toolset",
     "hermes.stores": "session store",
+    "hermes.hooks": "hook",
 }
 
 _found: dict[Group, dict[str, EntryPoint]] = {}
@@ -56,8 +58,8 @@ def load(group: Group, name: str) -> object:
     line that installs it, `UnknownNameError` with the nearest names.
     """
     known = names_in(group)
-    if not known:
-        wheel = WHEELS[group]
+    wheel = WHEELS.get(group, "the wheel that offers it")
+    if not known and group in WHEELS:
         raise MissingDependencyError(f"{KINDS[group]} {name!r} needs {wheel}, which", f"pip install {wheel}")
     if name not in known:
         raise UnknownNameError(KINDS[group], name, known)
@@ -65,7 +67,7 @@ def load(group: Group, name: str) -> object:
         return known[name].load()
     except ImportError as error:
         raise MissingDependencyError(
-            f"{KINDS[group]} {name!r} needs {error.name or error}, which", f"pip install {WHEELS[group]}"
+            f"{KINDS[group]} {name!r} needs {error.name or error}, which", f"pip install {wheel}"
         ) from error
 
 
@@ -97,6 +99,15 @@ def make_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExec
     """The executor for these toolsets and the host's own tools, not opened. Raises `ConfigurationError`."""
     factory = cast("ExecutorFactory", load("hermes.executors", "default"))
     return factory(toolsets, options)
+
+
+def make_hook(name: str) -> object:
+    """A new hook of this name. Nothing installed is a hook of an agent that does not name it.
+
+    Raises `ConfigurationError`.
+    """
+    factory = cast("HookFactory", load("hermes.hooks", name))
+    return factory()
 
 
 def store_name(target: str) -> str:

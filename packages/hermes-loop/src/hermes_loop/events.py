@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.stream_text import ShownText
 from hermes_messages import Message, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
@@ -23,8 +24,10 @@ from hermes_messages.protocols import (
 )
 
 __all__ = [
+    "CALLBACK_GRACE_S",
     "AttemptDiscarded",
     "Callbacks",
+    "HookFailed",
     "RouteChanged",
     "StatusChanged",
     "StepEnded",
@@ -39,6 +42,9 @@ __all__ = [
     "TurnStarted",
 ]
 
+
+CALLBACK_GRACE_S: Final = 1.0
+"""How long the host's code may still take once the turn is interrupted, in seconds."""
 
 AnyCallback = Callable[..., Awaitable[None] | None]
 
@@ -76,6 +82,13 @@ class RouteChanged(Struct, frozen=True, tag=True):
     provider: str
     model: str
     reason: str
+
+
+class HookFailed(Struct, frozen=True, tag=True):
+    """A hook (`Class.method`) failed; the turn goes on without what it would have done."""
+
+    hook: str
+    error: str
 
 
 class StatusChanged(Struct, frozen=True, tag=True):
@@ -119,6 +132,7 @@ TurnEvent = (
     | ToolCallStarted
     | AttemptDiscarded
     | RouteChanged
+    | HookFailed
     | StatusChanged
     | ToolStarted
     | ToolProgressed
@@ -157,14 +171,15 @@ def _as_resettable(listener: object) -> SupportsStreamReset | None:
 
 
 class TurnEvents:
-    """Hands each event of one turn to whoever listens. A callback that fails is reported in `failures`,
-    once for each kind, and never ends the turn."""
+    """Hands each event of one turn to whoever listens. A callback that fails, or hangs when the turn is
+    interrupted, is reported in `failures`, once for each kind, and never ends the turn."""
 
     def __init__(
         self,
         callbacks: Callbacks,
         stream_callback: StreamCallback | None = None,
         sink: Callable[[TurnEvent], Awaitable[None] | None] | None = None,
+        interrupt: InterruptFlag | None = None,
     ) -> None:
         self._callbacks = callbacks
         self._plain: list[StreamCallback] = []
@@ -177,6 +192,7 @@ class TurnEvents:
                 else:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
+        self._interrupt = interrupt or InterruptFlag()
         self._shown = ShownText()
         self._turn_is_open = False
         self._open_step: int | None = None
@@ -273,7 +289,10 @@ class TurnEvents:
         try:
             outcome = callback(*values)
             if inspect.isawaitable(outcome):
-                await outcome
+                with self._interrupt.scope(grace_s=CALLBACK_GRACE_S) as scope:
+                    await outcome
+                if scope.cancelled_caught:
+                    self._note_failure(name, TimeoutError("cut short by an interrupt of the turn"))
         except asyncio.CancelledError as error:
             if is_being_cancelled():
                 raise

@@ -1,25 +1,92 @@
-"""Hooks of a host: the Protocol only. This version calls none, and `AIAgent(hooks=...)` says so."""
+"""The hooks of one agent, sorted by what they can do: found out once, when the agent is wired."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from hermes_messages import ChatRequest, ChatResponse, ToolMessage
+from hermes_messages import ConfigurationError
+from hermes_messages.protocols import (
+    SupportsAroundTurn,
+    SupportsMemoryPrefetch,
+    SupportsMemorySync,
+    SupportsPostTurn,
+    SupportsPreModel,
+    SupportsRequestTransform,
+    SupportsResponseTransform,
+    SupportsToolResultTransform,
+)
 
-__all__ = ["TurnHooks"]
+__all__ = ["Hooks", "check_hook", "collect_hooks", "read_hooks"]
 
 
-class TurnHooks(Protocol):
-    """Where a host may look at or change what passes through a turn."""
+ABILITIES: Final = {
+    "around_turn": SupportsAroundTurn,
+    "pre_model": SupportsPreModel,
+    "prefetch_memory": SupportsMemoryPrefetch,
+    "sync_memory": SupportsMemorySync,
+    "transform_request": SupportsRequestTransform,
+    "transform_response": SupportsResponseTransform,
+    "transform_tool_result": SupportsToolResultTransform,
+    "post_turn": SupportsPostTurn,
+}
+"""The method that each ability is, and its Protocol. All but `around_turn` are async."""
 
-    async def transform_request(self, request: ChatRequest) -> ChatRequest:
-        """Change a request before it goes through the preflight gate."""
-        ...
 
-    async def transform_response(self, response: ChatResponse) -> ChatResponse:
-        """Change a response before it enters the conversation."""
-        ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Each in the order in which the host gave them."""
 
-    async def transform_tool_result(self, result: ToolMessage) -> ToolMessage:
-        """Change a tool's result before it is stored."""
-        ...
+    around_turn: Sequence[SupportsAroundTurn] = ()
+    pre_model: Sequence[SupportsPreModel] = ()
+    prefetch_memory: Sequence[SupportsMemoryPrefetch] = ()
+    sync_memory: Sequence[SupportsMemorySync] = ()
+    transform_request: Sequence[SupportsRequestTransform] = ()
+    transform_response: Sequence[SupportsResponseTransform] = ()
+    transform_tool_result: Sequence[SupportsToolResultTransform] = ()
+    post_turn: Sequence[SupportsPostTurn] = ()
+
+
+def read_hooks(given: object) -> tuple[object, ...]:
+    """What `hooks=` holds: names and objects. Raises `ConfigurationError` before anything is made."""
+    if given is None:
+        return ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"hooks must be a list of names and objects, not {type(given).__name__}")
+    hooks = tuple(given)
+    for hook in hooks:
+        if not isinstance(hook, str):
+            check_hook(hook)
+    return hooks
+
+
+def check_hook(hook: object) -> None:
+    """An object that can do something as a hook. Raises `ConfigurationError`."""
+    methods = {name: getattr(hook, name) for name in ABILITIES if hasattr(hook, name)}
+    if not methods or isinstance(hook, type):
+        raise ConfigurationError(
+            f"hooks= got {hook!r}, which is no hook: it needs one of the methods {', '.join(ABILITIES)} "
+            "(see hermes_messages.protocols.hooks)"
+        )
+    for name, method in methods.items():
+        if (name != "around_turn") is not inspect.iscoroutinefunction(method):
+            kind = "a plain method" if name == "around_turn" else "an async method"
+            raise ConfigurationError(f"{type(hook).__name__}.{name} must be {kind}")
+
+
+def collect_hooks(hooks: Iterable[object], *, skip_memory: bool = False) -> Hooks:
+    """The hooks by ability; with `skip_memory` without those of the memory."""
+    given = tuple(hooks)
+    remembering = () if skip_memory else given
+    return Hooks(
+        around_turn=[hook for hook in given if isinstance(hook, SupportsAroundTurn)],
+        pre_model=[hook for hook in given if isinstance(hook, SupportsPreModel)],
+        prefetch_memory=[hook for hook in remembering if isinstance(hook, SupportsMemoryPrefetch)],
+        sync_memory=[hook for hook in remembering if isinstance(hook, SupportsMemorySync)],
+        transform_request=[hook for hook in given if isinstance(hook, SupportsRequestTransform)],
+        transform_response=[hook for hook in given if isinstance(hook, SupportsResponseTransform)],
+        transform_tool_result=[hook for hook in given if isinstance(hook, SupportsToolResultTransform)],
+        post_turn=[hook for hook in given if isinstance(hook, SupportsPostTurn)],
+    )

@@ -25,7 +25,7 @@ class InterruptFlag:
         self._hard = False
         self._reason: TurnExitReason = "interrupted"
         self._text: str | None = None
-        self._scopes: dict[anyio.CancelScope, bool] = {}
+        self._scopes: dict[anyio.CancelScope, tuple[bool, float]] = {}
 
     @property
     def requested(self) -> bool:
@@ -55,9 +55,9 @@ class InterruptFlag:
             self._reason, self._text = reason, text
         self._hard = self._hard or hard
         self._event.set()
-        for scope, hard_only in tuple(self._scopes.items()):
+        for scope, (hard_only, grace_s) in tuple(self._scopes.items()):
             if self._hard or not hard_only:
-                scope.cancel()
+                _end(scope, grace_s)
 
     async def wait(self) -> None:
         """Return once an interrupt is asked for."""
@@ -81,13 +81,21 @@ class InterruptFlag:
             timer.cancel()
 
     @contextmanager
-    def scope(self, *, hard_only: bool = False) -> Iterator[anyio.CancelScope]:
-        """Leave the body early when an interrupt comes; `cancelled_caught` of the scope tells."""
+    def scope(self, *, hard_only: bool = False, grace_s: float = 0.0) -> Iterator[anyio.CancelScope]:
+        """Leave the body early when an interrupt comes, `grace_s` seconds after it; `cancelled_caught` of the
+        scope tells."""
         with anyio.CancelScope() as scope:
-            self._scopes[scope] = hard_only
+            self._scopes[scope] = (hard_only, grace_s)
             if self._hard or (self.requested and not hard_only):
-                scope.cancel()
+                _end(scope, grace_s)
             try:
                 yield scope
             finally:
                 del self._scopes[scope]
+
+
+def _end(scope: anyio.CancelScope, grace_s: float) -> None:
+    if grace_s:
+        scope.deadline = min(scope.deadline, asyncio.get_running_loop().time() + grace_s)
+    else:
+        scope.cancel()

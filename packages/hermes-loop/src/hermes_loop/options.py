@@ -71,6 +71,8 @@ class AgentOptions:
     reasoning_effort: ReasoningEffort | None
     extra_body: Raw | None
     cwd: str | None
+    hooks: tuple[object, ...]
+    skip_memory: bool
     callbacks: Callbacks
     provider_settings: Mapping[str, JsonValue]
     tool_settings: Mapping[str, JsonValue]
@@ -121,14 +123,12 @@ STORE_METHODS: Final = (
 # Names that users of agents know, which this version does not act on, each with the values that ask for
 # nothing. Any other value is refused: a setting is never silently ignored.
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
-    "hooks": (None, (), []),
     "plugins": (None, (), []),
     "output_type": (None,),
     "checkpoints_enabled": (None, False),
     "approval_policy": (None,),
     "compression": (None, False),
-    # This version has no memory and reads no context files: skipping them is what it does.
-    "skip_memory": (None, False, True),
+    # This version reads no context files: skipping them is what it does.
     "skip_context_files": (None, False, True),
     # It prints nothing, whatever is asked for.
     "quiet_mode": (None, False, True),

@@ -16,7 +16,15 @@ from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import ConversationResult, RouteUse, TurnExitReason
 from hermes_messages.trajectory import to_trajectory
 
-__all__ = ["FLAGS", "Flags", "best_answer_wins", "build_result", "failed_trajectory", "trajectory_row"]
+__all__ = [
+    "FLAGS",
+    "Flags",
+    "best_answer_wins",
+    "build_result",
+    "failed_trajectory",
+    "list_failures",
+    "trajectory_row",
+]
 
 
 class Flags(Struct, frozen=True):
@@ -35,6 +43,7 @@ FLAGS: Final[dict[TurnExitReason, Flags]] = {
     "max_iterations": Flags(partial=True),
     "budget_exhausted": Flags(partial=True),
     "interrupted": Flags(partial=True, interrupted=True),
+    "stopped_by_hook": Flags(partial=True, interrupted=True),
     "cancelled": Flags(partial=True, interrupted=True),
     "approval_pending": Flags(partial=True),
     "lease_lost": Flags(interrupted=True, failed=True),
@@ -116,8 +125,13 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         error_kind=turn.error_kind,
         tools=[tool_definition(tool) for tool in turn.snapshot.tools],
         saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
-        cleanup_errors=[*turn.cleanup_errors, *turn.events.failures.values()],
+        cleanup_errors=list_failures(turn),
     )
+
+
+def list_failures(turn: TurnState) -> list[str]:
+    """What went wrong without ending the turn: clean-up, callbacks, hooks."""
+    return [*turn.cleanup_errors, *turn.events.failures.values()]
 
 
 def _route_use(used: RouteUsage) -> RouteUse:

@@ -8,6 +8,7 @@ import traceback
 from typing import assert_never
 
 from hermes_loop.events import StepEnded, TurnStarted
+from hermes_loop.hook_calls import transform_response
 from hermes_loop.phases.begin import begin_iteration
 from hermes_loop.phases.call import obtain_response
 from hermes_loop.phases.finalize import finalize_turn
@@ -34,7 +35,7 @@ from hermes_loop.verdicts import (
     TextVerdict,
     ToolRoundVerdict,
 )
-from hermes_messages import HermesError
+from hermes_messages import HermesError, TurnStoppedError
 from hermes_messages.protocols import ConversationResult
 
 __all__ = ["run_turn"]
@@ -50,6 +51,9 @@ async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
             raise
         log_phase(turn, "run_turn", "InternalError", logging.ERROR, traceback.format_exc())
         ending = Stop("internal_error", f"something that the turn waited for was cancelled ({error!r})")
+    except TurnStoppedError as error:
+        turn.attempt_text = ""  # a hook that stops the turn wants none of what came last
+        ending = Stop("stopped_by_hook", str(error))
     except (KeyboardInterrupt, SystemExit):
         await finalize_turn(turn, deps, Stop("cancelled"))
         raise
@@ -99,7 +103,8 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
 async def _use_response(
     turn: TurnState, deps: TurnDeps, completed: Completed
 ) -> ToolRoundVerdict | TextVerdict:
-    response = normalise_response(completed.response, summary_call=turn.summary_call)
+    transformed = await transform_response(turn, deps, completed.response)
+    response = normalise_response(transformed, summary_call=turn.summary_call)
     log_phase(turn, "normalise_response", response)
     verdict: ToolRoundVerdict | TextVerdict
     match response:

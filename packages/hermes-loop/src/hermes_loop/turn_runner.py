@@ -11,6 +11,7 @@ from hermes_loop.admission import LocalLease, admitted, lease_for
 from hermes_loop.background import running_turn, stop_tasks
 from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
+from hermes_loop.hook_calls import around_turn
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import AgentOptions
@@ -21,7 +22,7 @@ from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
-from hermes_messages import ConfigurationError, StoreError
+from hermes_messages import ConfigurationError, StoreError, TurnStoppedError
 from hermes_messages.protocols import ConversationResult, SessionStore, StreamCallback
 
 __all__ = ["TurnRunner"]
@@ -68,7 +69,9 @@ class TurnRunner:
         await lifecycle.initialize()
         bound = lifecycle.bind()
         deps = lifecycle.wiring.turn_deps(self._steering, DEFAULT_BOUNDS)
-        turn = self._new_turn(deps, request, task_id, TurnEvents(deps.callbacks, stream_callback, sink))
+        interrupt = InterruptFlag()
+        events = TurnEvents(deps.callbacks, stream_callback, sink, interrupt)
+        turn = self._new_turn(deps, request, task_id, interrupt, events)
         try:
             async with bound.turns:
                 lifecycle.current = turn
@@ -95,7 +98,12 @@ class TurnRunner:
                 task.exception()
 
     def _new_turn(
-        self, deps: TurnDeps, request: TurnRequest, task_id: str | None, events: TurnEvents
+        self,
+        deps: TurnDeps,
+        request: TurnRequest,
+        task_id: str | None,
+        interrupt: InterruptFlag,
+        events: TurnEvents,
     ) -> TurnState:
         options = self._options
         lease = lease_for(
@@ -111,7 +119,7 @@ class TurnRunner:
             system_message=request.system_message,
             conversation=self._lifecycle.conversation,
             lease=lease,
-            interrupt=InterruptFlag(),
+            interrupt=interrupt,
             events=events,
             budget=TurnBudget(options.max_iterations, options.iteration_budget, options.budget),
             route=deps.routes.primary,
@@ -135,7 +143,9 @@ class TurnRunner:
                 inside = running_turn.set(lifecycle)
                 try:
                     with turn.interrupt.time_limit(self._options.budget.seconds):
-                        return await run_turn(turn, deps)
+                        return await around_turn(turn, deps, lambda: run_turn(turn, deps))
+                except TurnStoppedError as error:
+                    return build_result(turn, deps, Stop("stopped_by_hook", str(error)))
                 finally:
                     running_turn.reset(inside)
         finally:

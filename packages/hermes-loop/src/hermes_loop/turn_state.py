@@ -13,6 +13,7 @@ from hermes_loop.budget import Spent, TurnBudget
 from hermes_loop.clock import Clock
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
+from hermes_loop.hooks import Hooks
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.recovery_policy import RecoveryPolicy
 from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
@@ -56,6 +57,7 @@ class TurnDeps:
     executor: ToolExecutor
     store: SessionStore | None
     callbacks: Callbacks
+    hooks: Hooks = field(default_factory=Hooks)
     steering: Steering
     settings: ModelSettings
     session_info: SessionInfo
@@ -113,6 +115,8 @@ class TurnState:
     change: RequestChange = NOTHING_CHANGED
     route_failures: dict[int, ProviderError] = field(default_factory=dict)
     live_attempt: object | None = None
+    note: str = ""
+    hooks_done: set[tuple[int, str]] = field(default_factory=set)
     summary_call: bool = False
     spent: Spent | None = None
     empty_responses: int = 0

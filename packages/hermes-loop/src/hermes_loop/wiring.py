@@ -8,7 +8,8 @@ import random
 from collections.abc import Awaitable, Callable
 
 from hermes_loop.clock import SystemClock
-from hermes_loop.discovery import make_executor, make_store
+from hermes_loop.discovery import make_executor, make_hook, make_store
+from hermes_loop.hooks import Hooks, check_hook, collect_hooks
 from hermes_loop.no_tools import NoTools
 from hermes_loop.options import AgentOptions
 from hermes_loop.route_making import make_routes
@@ -37,6 +38,7 @@ class Wiring:
         self._executor: ToolExecutor | None = None
         self._store: SessionStore | None = None
         self._routes: Routes | None = None
+        self._hooks = Hooks()
         self._owned: list[tuple[str, Callable[[], Awaitable[None]]]] = []
 
     @property
@@ -69,6 +71,7 @@ class Wiring:
             executor=self.executor,
             store=self.store,
             callbacks=options.callbacks,
+            hooks=self._hooks,
             steering=steering,
             settings=ModelSettings(
                 max_tokens=options.max_tokens,
@@ -133,12 +136,21 @@ class Wiring:
     def _make(self) -> None:
         options = self._options
         self._routes = make_routes(options, lambda provider: self._own("the provider", provider.close))
+        self._hooks = collect_hooks(self._make_hooks(), skip_memory=options.skip_memory)
         self._executor = self._make_executor(self._routes)
         if isinstance(options.session_db, str):
             self._store = make_store(options.session_db)
             self._own("the session store", self._store.close)
         else:
             self._store = options.session_db
+
+    def _make_hooks(self) -> list[object]:
+        hooks: list[object] = []
+        for given in self._options.hooks:
+            hook = make_hook(given) if isinstance(given, str) else given
+            check_hook(hook)
+            hooks.append(hook)
+        return hooks
 
     def _make_executor(self, routes: Routes) -> ToolExecutor:
         options = self._options

@@ -42,6 +42,7 @@ from hermes_messages.errors import (
     StoreError,
     StoreSchemaError,
     ToolDeclarationError,
+    TurnStoppedError,
     UnknownNameError,
 )
 from hermes_messages.exchange import (
@@ -183,6 +184,7 @@ __all__ = [
     "Transcript",
     "TranscriptRule",
     "TranscriptState",
+    "TurnStoppedError",
     "UnknownNameError",
     "Usage",
     "UserMessage",

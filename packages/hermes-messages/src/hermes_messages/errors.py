@@ -12,6 +12,7 @@ layers; each wheel may derive narrower ones for what happens inside it.
     |-- ArgumentsError             the model: tool-call arguments that are no JSON object
     |-- ProviderError              the model's host, or the way to it
     |-- ToolDeclarationError       the caller: a function that can not become a tool
+    |-- TurnStoppedError           a hook of the host's: it ends the turn that called it
     `-- StoreError                 the session store's environment
         |-- StoreBusyError         another writer held the database longer than the wait
         |-- StoreSchemaError       a database of another version, or no session database
@@ -39,6 +40,7 @@ __all__ = [
     "StoreError",
     "StoreSchemaError",
     "ToolDeclarationError",
+    "TurnStoppedError",
     "UnknownNameError",
 ]
 
@@ -194,6 +196,10 @@ class ProviderError(HermesError):
 
 class ToolDeclarationError(HermesError):
     """A function or object that can not be registered as a tool."""
+
+
+class TurnStoppedError(HermesError):
+    """Raised by a hook to end the turn: its text is the result's error. What was stored by then is kept."""
 
 
 class StoreError(HermesError):

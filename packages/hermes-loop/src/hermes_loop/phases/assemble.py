@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from hermes_loop.request_changes import apply_change
 from hermes_loop.turn_state import ModelSettings, TurnState
 from hermes_messages import ChatRequest, History, UserMessage
 
@@ -19,12 +18,16 @@ SUMMARY_NOTE: Final = (
 def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatRequest:
     """The history that only grows, the tools of this turn, the agent's settings.
 
-    The note of the summary call is in its request only; it never becomes part of the conversation.
+    The notes of hooks and of the summary call stand at the end of the request only; they never become part of
+    the conversation, and the bytes before them stay what they are.
     """
     history = turn.conversation.history()
+    notes = [turn.note] if turn.note else []
     if turn.summary_call:
-        history = History.of((*history, UserMessage(SUMMARY_NOTE)))
-    request = ChatRequest(
+        notes.append(SUMMARY_NOTE)
+    if notes:
+        history = History.of((*history, *map(UserMessage, notes)))
+    return ChatRequest(
         model=turn.route.model,
         history=history,
         tools=turn.tools,
@@ -35,4 +38,3 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
         extra_body=settings.extra_body,
         session_id=turn.session_id,
     )
-    return apply_change(request, turn.change)

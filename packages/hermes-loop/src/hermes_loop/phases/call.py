@@ -6,10 +6,12 @@ import logging
 from contextlib import aclosing
 from typing import assert_never
 
+from hermes_loop.hook_calls import transform_request
 from hermes_loop.phases.assemble import assemble_api_request
 from hermes_loop.phases.preflight import run_preflight_gate
 from hermes_loop.phases.recovery import handle_api_error
 from hermes_loop.phases.route import explain_failures, fall_back, note_exhausted
+from hermes_loop.request_changes import apply_change
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import (
@@ -67,7 +69,10 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
 
 
 async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdict:
-    request = assemble_api_request(turn, deps.settings)
+    assembled = assemble_api_request(turn, deps.settings)
+    log_phase(turn, "assemble_api_request", assembled, text=turn.route.label)
+    wanted = await transform_request(turn, deps, assembled)
+    request = apply_change(wanted, turn.change)
     gate = await run_preflight_gate(turn, deps, request)
     log_phase(turn, "run_preflight_gate", gate)
     match gate:

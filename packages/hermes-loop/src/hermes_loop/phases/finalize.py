@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from hermes_loop.closing import close_conversation
+from hermes_loop.hook_calls import after_turn
 from hermes_loop.result import best_answer_wins, build_result, failed_trajectory, trajectory_row
 from hermes_loop.shielding import finish_despite_cancel
 from hermes_loop.trajectories import append_row
@@ -44,6 +45,7 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
         log_phase(turn, "finalize_turn", "CallbackFailed", logging.WARNING, failure)
     log_phase(turn, "finalize_turn", ending.reason, logging.INFO)
     result = build_result(turn, deps, ending)
+    await after_turn(turn, deps, result)
     await turn.events.end(None if ending.reason == "cancelled" else result, turn.conversation.messages)
     return result
 

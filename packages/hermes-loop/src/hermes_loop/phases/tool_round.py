@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from hermes_loop.closing import missing_results
 from hermes_loop.events import ToolEnded, ToolProgressed, ToolStarted
+from hermes_loop.hook_calls import transform_tool_result
 from hermes_loop.journal import RoundRecord
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Continue, Stop, Suspend, ToolRoundVerdict
-from hermes_messages import AssistantMessage, StoreError, ToolCall, ToolMessage
+from hermes_messages import AssistantMessage, StoreError, ToolCall, ToolMessage, TurnStoppedError
 from hermes_messages.protocols import RoundContext, RoundOutcome
 
 __all__ = ["note_failing_round", "run_tool_round"]
@@ -55,6 +56,11 @@ async def _execute(
     honour, so that its results tell what ran."""
 
     async def on_result(position: int, result: ToolMessage) -> None:
+        try:
+            result = await transform_tool_result(turn, deps, calls[position], result)
+        except TurnStoppedError:
+            await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
+            raise
         await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
 
     async def tool_start(call: ToolCall) -> None:
@@ -64,7 +70,7 @@ async def _execute(
         await turn.events.emit(ToolProgressed(call, text))
 
     async def tool_complete(call: ToolCall, result: ToolMessage) -> None:
-        await turn.events.emit(ToolEnded(call, result))
+        await turn.events.emit(ToolEnded(call, _stored(record, call, result)))
 
     context = RoundContext(
         session_id=turn.session_id,
@@ -84,6 +90,12 @@ async def _execute(
     with turn.interrupt.scope(hard_only=True):
         outcome = await deps.executor.execute(calls, context)
     return outcome  # noqa: RET504 - None when the scope was left early
+
+
+def _stored(record: RoundRecord, call: ToolCall, result: ToolMessage) -> ToolMessage:
+    """The result that the conversation has for `call`: a hook may have changed it."""
+    answers = (stored for stored in record.results if stored is not None)
+    return next((stored for stored in answers if stored.tool_call_id == call.id), result)
 
 
 def note_failing_round(

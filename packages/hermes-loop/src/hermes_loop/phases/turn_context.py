@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from hermes_loop.closing import missing_results
+from hermes_loop.hook_calls import gather_note
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.resume import answered, close_open_rounds, find_open_rounds, unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
@@ -34,6 +35,7 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
         await _settle_system_prompt(turn, deps, record)
     except StoreError as error:
         return stop_for_store_error(turn, error)
+    await gather_note(turn, deps)
     turn.conversation.append(turn.next_uid(), turn.request.user_message)
     turn.context_built = True
     return await save_owed(turn)

@@ -40,6 +40,7 @@ TurnExitReason = Literal[
     "tool_loop",
     "approval_pending",
     "tool_finished",
+    "stopped_by_hook",
     "unsupported",
     "internal_error",
 ]
