@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hermes_loop import AIAgent
+from hermes_messages import ChatRequest, StreamEvent
 from hermes_messages.protocols import ProviderOptions, SupportsSecrets
 from hermes_messages.testing import ScriptedProvider, call, calls, text
-from hermes_providers import custom
+from hermes_providers import KeyFunction, custom
 from hermes_store import SessionDB
 
 KEY = "sk-integration-0123456789"
@@ -64,3 +67,38 @@ def test_an_agent_with_a_key_does_not_show_it(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level("DEBUG"):
         shown = asyncio.run(turn())
     assert KEY not in shown + caplog.text
+
+
+class ProviderWhoseKeyIsFetched(ScriptedProvider):
+    """A scripted model whose every request fetches another token, as a short-lived one is."""
+
+    def __init__(self, script: Sequence[object]) -> None:
+        super().__init__(script)  # type: ignore[arg-type]
+        self._numbers = itertools.count(1)
+        self._keys = KeyFunction(lambda: f"fetched-token-number-{next(self._numbers)}")
+
+    def secret_values(self) -> tuple[str, ...]:
+        return self._keys.secrets()
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        await self._keys.get()
+        async for event in super().stream(request):
+            yield event
+
+
+def test_a_token_that_was_fetched_after_the_agent_was_made_is_masked(tmp_path: Path) -> None:
+    tokens = [f"fetched-token-number-{number}" for number in (1, 2)]
+    (tmp_path / "log.txt").write_text("\n".join(tokens))
+    look = call("read_file", {"path": "log.txt"})
+    provider = ProviderWhoseKeyIsFetched([calls(look), calls(look), text("Done.")])
+
+    async def turn() -> list[str]:
+        async with AIAgent(provider=provider, enabled_toolsets=["file"], cwd=tmp_path) as agent:
+            assert provider.secret_values() == ()
+            result = await agent.run_conversation("What does the log say?")
+            return [str(message) for message in result["messages"] if message["role"] == "tool"]
+
+    first, second = asyncio.run(turn())
+    assert tokens[0] not in first
+    assert not any(token in second for token in tokens)
+    assert "[hidden]" in first

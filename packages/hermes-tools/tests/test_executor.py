@@ -510,6 +510,21 @@ def test_the_users_middleware_stands_inside_ours_and_may_change_everything(bench
     assert (results[2].status, results[2].content) == ("error", "Error: RuntimeError: middleware broke")
 
 
+def test_a_credential_that_comes_with_a_round_is_hidden_from_then_on(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        double = ToolDouble("look", ["token-one-1 token-two-2"] * 3)
+        executor = bench.executor(tools=(double,), secrets=("token-zero-0",))
+        shown = []
+        for secrets in ((), ("token-one-1",), ("token-two-2",)):
+            outcome = await bench.outcome(executor, bench.call("look", {}), secrets=secrets)
+            shown.append(outcome.results[0].content)
+        assert shown == ["token-one-1 token-two-2", "[hidden] token-two-2", "[hidden] [hidden]"]
+        assert "token-two-2" not in repr(bench.context(secrets=("token-two-2",)))
+        await executor.close()
+
+    run_async(main())
+
+
 def test_the_same_failing_call_is_refused_after_some_times_in_a_row(bench: Any, run_async: Any) -> None:
     async def main() -> None:
         double = ToolDouble("look", [ValueError("no")], scheduling="sequential")

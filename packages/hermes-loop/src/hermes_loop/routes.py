@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hermes_loop.route_rests import RouteRests
 from hermes_messages import ModelInfo
-from hermes_messages.protocols import Provider
+from hermes_messages.protocols import Provider, SupportsSecrets
 
 __all__ = ["Route", "Routes"]
 
@@ -61,6 +61,12 @@ class Routes:
         if route.place not in self._opened:
             await route.provider.open()
             self._opened.add(route.place)
+
+    def secrets(self) -> tuple[str, ...]:
+        """The credentials that the providers hold now; they change where a key is fetched anew."""
+        providers = {id(route.provider): route.provider for route in self._routes}.values()
+        holders = [provider for provider in providers if isinstance(provider, SupportsSecrets)]
+        return tuple(secret for holder in holders for secret in holder.secret_values())
 
     def forget_opened(self) -> None:
         """The event loop in which routes were opened is gone."""

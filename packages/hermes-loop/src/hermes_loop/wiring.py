@@ -21,7 +21,6 @@ from hermes_messages import JsonValue, ProviderError
 from hermes_messages.protocols import (
     ExecutorOptions,
     SessionStore,
-    SupportsSecrets,
     ToolExecutor,
 )
 
@@ -168,7 +167,7 @@ class Wiring:
                 disabled_toolsets=options.disabled_toolsets,
                 own_tools=options.tools or (),
                 settings={**options.tool_settings, **servers},
-                secrets=_secrets(routes),
+                secrets=routes.secrets(),
             ),
         )
         self._own("the tool executor", executor.close)
@@ -176,16 +175,6 @@ class Wiring:
 
     def _own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:
         self._owned.insert(0, (name, close))
-
-
-def _secrets(routes: Routes) -> tuple[str, ...]:
-    providers = {id(route.provider): route.provider for route in routes}.values()
-    return tuple(
-        secret
-        for provider in providers
-        if isinstance(provider, SupportsSecrets)
-        for secret in provider.secret_values()
-    )
 
 
 async def _close_all(owned: list[tuple[str, Callable[[], Awaitable[None]]]], errors: list[str]) -> None:

@@ -112,6 +112,7 @@ class Executor:
         """Run a round; see `ToolExecutor.execute`. Raises `HermesError` on a closed executor."""
         if self._closed:
             raise HermesError("this executor is closed; no call was run; await open() to use it again")
+        self._masker.learn(context.secrets)
         dispatch = Dispatch(
             registry=self._registry,
             path=self._path,

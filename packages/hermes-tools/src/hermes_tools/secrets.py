@@ -47,12 +47,22 @@ def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 class SecretMasker:
-    """Replaces known credentials in text. Its repr does not show them."""
+    """Replaces known credentials in text, and those that it learns later. Its repr does not show them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        known = sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=lambda s: (-len(s), s))
-        self._pattern = re.compile("|".join(re.escape(secret) for secret in known)) if known else None
-        self.longest = len(known[0]) if known else 0
+        self._known: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.longest = 0
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Hide these as well from now on; one that was known once stays hidden."""
+        new = {secret for secret in secrets if len(secret) >= _SHORTEST} - self._known
+        if new:
+            self._known |= new
+            longest_first = sorted(self._known, key=lambda secret: (-len(secret), secret))
+            self._pattern = re.compile("|".join(re.escape(secret) for secret in longest_first))
+            self.longest = len(longest_first[0])
 
     def __repr__(self) -> str:
         return "SecretMasker(...)"

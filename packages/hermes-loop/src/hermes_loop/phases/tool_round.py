@@ -85,6 +85,7 @@ async def _execute(
         tool_complete=tool_complete,
         clarify=deps.callbacks.clarify,
         approval=deps.callbacks.approval,
+        secrets=deps.routes.secrets(),
     )
     outcome: RoundOutcome | None = None
     with turn.interrupt.scope(hard_only=True):

@@ -59,7 +59,9 @@ class SupportsSecrets(Protocol):
     """A provider that says which credentials it holds, so that they can be masked in what tools return."""
 
     def secret_values(self) -> tuple[str, ...]:
-        """Keys, secret header values and the like. Never logged, never stored."""
+        """Keys, secret header values and the like, as they are now: short and without waiting, because it is
+        asked before every round of tools. Keys that were sent before and replaced since stay among them.
+        Never logged, never stored."""
         ...
 
 

@@ -104,6 +104,9 @@ class RoundContext(Struct, frozen=True, kw_only=True):
 
     `approval` is asked about calls that the executor does not run unasked. Without it they are denied, with
     the reason for asking; nothing is ever asked on a terminal.
+
+    `secrets` are the credentials that the library holds now. An executor masks them beside those of
+    `ExecutorOptions.secrets`: a token that was fetched since is only here. They are left out of the repr.
     """
 
     session_id: str
@@ -119,6 +122,10 @@ class RoundContext(Struct, frozen=True, kw_only=True):
     tool_complete: ToolCompleteCallback | None = None
     clarify: ClarifyCallback | None = None
     approval: ApprovalCallback | None = None
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"RoundContext(session_id={self.session_id!r}, turn_id={self.turn_id!r}, cwd={self.cwd!r})"
 
 
 class UnavailableTool(Struct, frozen=True):
@@ -274,9 +281,9 @@ class ToolsetFactory(Protocol):
 class ExecutorOptions(Struct, frozen=True, kw_only=True):
     """How an executor is to be built. `own_tools` are objects of the `Tool` Protocol.
 
-    `secrets` are credentials given to the library: an executor masks them in what tools return, and they are
-    left out of the repr. `settings` are the executor's own options by name; an unknown one raises
-    `ConfigurationError`.
+    `secrets` are credentials given to the library, as far as they are known when it is built: an executor
+    masks them in what tools return, and they are left out of the repr. Later ones come with each round.
+    `settings` are the executor's own options by name; an unknown one raises `ConfigurationError`.
     """
 
     cwd: str
