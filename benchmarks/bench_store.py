@@ -1,13 +1,16 @@
 """Ratios for hermes-store against the bare thing in the same run: append, group commit, read, search, size.
 
-Run with `uv run benchmarks/bench_store.py`. Rounds of the two sides alternate and the median counts, so that
-a busy machine slows both. Everything runs on one core where the system allows: a hop to another core costs as
-much as a commit, and the system leaves one side's thread there and not the other's, for as long as it lives.
+Run with `uv run benchmarks/bench_store.py`. Where PostgreSQL is installed the same is measured on a server of
+this program's own, against bare psycopg on a table of the same columns and indexes. Rounds of the two sides
+alternate and the median counts, so that a busy machine slows both. Everything on SQLite runs on one core
+where the system allows: a hop to another core costs as much as a commit, and the system leaves one side's
+thread there and not the other's, for as long as it lives.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import random
 import statistics
@@ -16,8 +19,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
 import aiosqlite
+import psycopg
 
 from hermes_messages import (
     AssistantMessage,
@@ -31,6 +36,7 @@ from hermes_messages import (
 from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
 
+SERVER_OF_THE_TESTS = Path(__file__).parents[1] / "packages/hermes-store/tests/postgres/server.py"
 APPENDS = 200
 APPEND_ROUNDS = 35
 ROUNDS = 7
@@ -157,18 +163,8 @@ async def reading(folder: Path) -> None:
 
 
 async def searching(folder: Path) -> None:
-    messages = conversation(SEARCH_MESSAGES)
-    chance = random.Random(2)
     async with SessionDB(folder / "search.db") as db:
-        for start in range(0, SEARCH_MESSAGES, 1000):
-            session = await db.create_session()
-            rows = [NewMessage(str(n), item) for n, item in enumerate(messages[start : start + 1000])]
-            await db.append_messages_batch(session, rows)
-        times = [
-            await timed(lambda words=query: db.search_messages(words))  # type: ignore[misc]
-            for query in (" ".join(chance.sample(WORDS, chance.randint(1, 2))) for _ in range(60))
-        ]
-        print(f"search over {SEARCH_MESSAGES}: median {statistics.median(times) * 1e3:.1f} ms (at most 50)")
+        await search_in(db, "search")
         sql = "SELECT seq FROM messages WHERE text LIKE '%absent!%'"
         async with aiosqlite.connect(folder / "search.db") as like:
             ours, floor = await compare(
@@ -177,22 +173,160 @@ async def searching(folder: Path) -> None:
         show("search that scans", ours, floor, 1, "bare LIKE scan", bar=1.5)
 
 
-def show(what: str, ours: float, floor: float, count: int, against: str, bar: float) -> None:
+class Server(Protocol):
+    """A PostgreSQL server of this program's own."""
+
+    def dsn(self) -> str:
+        """Its address."""
+        ...
+
+    def start(self) -> None:
+        """Start it."""
+        ...
+
+    def stop(self) -> None:
+        """End it."""
+        ...
+
+
+class BarePostgres:
+    """A table like the store's on bare psycopg: the floor."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.number = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, server: Server) -> AsyncIterator[BarePostgres]:
+        """A copy of the table that the store has made, with its indexes."""
+        async with await psycopg.AsyncConnection.connect(server.dsn()) as connection:
+            await connection.execute("CREATE TABLE bare_messages (LIKE hermes_store.messages INCLUDING ALL)")
+            await connection.commit()
+            yield cls(connection)
+
+    async def insert(self, messages: Sequence[Message]) -> None:
+        """One commit for each message."""
+        for message in messages:
+            self.number += 1
+            body = encode_message(message).decode()
+            await self.connection.execute(
+                "INSERT INTO bare_messages (session, uid, role, shape, text, body, created_at) "
+                "VALUES (1, %s, 'user', 1, '', %s, %s) RETURNING seq",
+                (str(self.number), body, time.time()),
+            )
+            await self.connection.commit()
+
+    async def read(self) -> list[Message]:
+        """All of it, decoded."""
+        cursor = await self.connection.execute(
+            "SELECT seq, uid, body, created_at FROM bare_messages ORDER BY seq"
+        )
+        rows = await cursor.fetchall()
+        await self.connection.commit()
+        return [decode_message(row[2]) for row in rows]
+
+
+async def on_postgres(server: Server) -> None:
+    """The same rows as on SQLite, where they mean something."""
+    async with SessionDB(server.dsn()) as db:
+        await db.create_session("s")
+        async with BarePostgres.open(server) as bare:
+            messages = conversation(APPENDS)
+
+            async def one_by_one() -> None:
+                for message in messages:
+                    await db.append_message("s", message)
+
+            async def together(*sessions: str) -> None:
+                rows = iter(messages)
+
+                async def appender(session: str) -> None:
+                    for message in rows:
+                        await db.append_message(session, message)
+
+                await asyncio.gather(*(appender(sessions[n % len(sessions)]) for n in range(64)))
+
+            ours, floor = await compare(one_by_one, lambda: bare.insert(messages), APPEND_ROUNDS // 3)
+            show("PostgreSQL, single append", ours, floor, APPENDS, "bare insert+commit")
+            many = [await db.create_session() for _ in range(64)]
+            for what, sessions in (("one session", ["s"]), ("a session each", many)):
+                grouped, single = await compare(
+                    lambda names=sessions: together(*names),  # type: ignore[misc]
+                    one_by_one,
+                    APPEND_ROUNDS // 3,
+                )
+                print(f"PostgreSQL, 64 appenders to {what}: {single / grouped:.1f} times one after the other")
+            await bare.connection.execute("TRUNCATE bare_messages")
+            messages = conversation(READ_MESSAGES)
+            await bare.insert(messages)
+            await db.create_session("read")
+            rows = [NewMessage(str(n), item) for n, item in enumerate(messages)]
+            await db.append_messages_batch("read", rows)
+            ours, floor = await compare(lambda: db.get_messages("read"), bare.read)
+            show(f"PostgreSQL, get_messages of {READ_MESSAGES}", ours, floor, 1, "SELECT and decode")
+        await search_in(db, "PostgreSQL, search")
+
+
+async def search_in(db: SessionDB, what: str) -> None:
+    """The median time of searches for one or two words over many messages, once these are indexed."""
+    messages = conversation(SEARCH_MESSAGES)
+    chance = random.Random(2)
+    for start in range(0, SEARCH_MESSAGES, 1000):
+        session = await db.create_session()
+        rows = [NewMessage(str(n), item) for n, item in enumerate(messages[start : start + 1000])]
+        await db.append_messages_batch(session, rows)
+    await db.search_messages(WORDS[0])
+    queries = [" ".join(chance.sample(WORDS, chance.randint(1, 2))) for _ in range(60)]
+    times = [await timed(lambda words=query: db.search_messages(words)) for query in queries]  # type: ignore[misc]
+    print(f"{what} over {SEARCH_MESSAGES}: median {statistics.median(times) * 1e3:.1f} ms (at most 50)")
+
+
+def show(what: str, ours: float, floor: float, count: int, against: str, bar: float | None = None) -> None:
     """One line: the ratio, its bar, and the two times."""
+    limit = "" if bar is None else f" (at most {bar:.2f})"
     print(
-        f"{what}: {ours / floor:.2f} of {against} (at most {bar:.2f}); "
+        f"{what}: {ours / floor:.2f} of {against}{limit}; "
         f"{ours / count * 1e6:,.0f} against {floor / count * 1e6:,.0f} microseconds"
     )
 
 
 async def main() -> None:
-    """Everything, in a folder that goes away."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    """Everything, in folders that go away."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
+    if cores:
+        os.sched_setaffinity(0, {min(cores)})
     with tempfile.TemporaryDirectory() as folder:
         await appending(Path(folder))
         await reading(Path(folder))
         await searching(Path(folder))
+    if cores:
+        os.sched_setaffinity(0, cores)
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_server(Path(folder))
+        if server is None:
+            print("PostgreSQL: not measured, it is not installed here")
+            return
+        try:
+            await on_postgres(server)
+        finally:
+            server.stop()
+
+
+def start_server(folder: Path) -> Server | None:
+    """A server on files in `folder`, as the tests start it; None where there is none to start."""
+    spec = importlib.util.spec_from_file_location("server_of_the_tests", SERVER_OF_THE_TESTS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    binaries = module.find_binaries()
+    if binaries is None:
+        return None
+    folder.chmod(0o755)  # it runs as somebody else where we are root
+    server: Server = module.Server(binaries, folder)
+    server.start()
+    return server
 
 
 if __name__ == "__main__":
