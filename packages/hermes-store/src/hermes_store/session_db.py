@@ -1,4 +1,4 @@
-"""SessionDB: durable, searchable sessions in one file."""
+"""SessionDB: durable, searchable sessions in a file or on a server."""
 
 from __future__ import annotations
 
@@ -43,12 +43,18 @@ class SessionDB(
     UpkeepMethods,
     TransferMethods,
 ):
-    """Sessions in one SQLite file. Satisfies `SessionStore`, `SupportsLeases` and `SupportsSearch`.
+    """Sessions in a SQLite file, or on PostgreSQL where `path` is a `postgresql://` address.
 
     Nothing is opened before the first awaited call. A write that returned is committed: with `synchronous`
     `NORMAL` it survives the death of the process, with `FULL` also that of the machine. A cancelled call has
-    happened whole or not at all. `busy_timeout_s` bounds the wait for another process's write, in seconds.
-    With `read_only` nothing is ever written, and writes raise `StoreReadOnlyError`.
+    happened whole or not at all. `busy_timeout_s` bounds the wait for others' writes and for a connection, in
+    seconds. With `read_only` nothing is ever written, and writes raise `StoreReadOnlyError`. Without
+    `search_index` searches scan.
+
+    `journal` is SQLite's: `auto` asks for a write-ahead log and takes what the file system can do, `wal`
+    insists, `delete` does without. `schema` and `pool_size` are PostgreSQL's: the schema that holds the
+    tables, and how many connections are made at most.
+
     One object serves one event loop at a time; a later `asyncio.run` may use it again.
     """
 
@@ -115,7 +121,7 @@ class SessionDB(
         await self.close()
 
     async def close(self) -> None:
-        """Let what was begun end and close the file. Idempotent; later calls raise `StoreClosedError`."""
+        """Let what was begun end and close. Idempotent; later calls raise `StoreClosedError`."""
         await self._backend.close()
 
 
