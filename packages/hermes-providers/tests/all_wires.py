@@ -36,9 +36,9 @@ def model_of(wire: str) -> str:
     return PROFILES[wire][1]
 
 
-def streamed(wire: str, blocks: Sequence[Block], *, ascii_only: bool = False) -> list[bytes]:
-    """The events of a whole answer, usage and end included."""
-    events = _EVENTS[wire](blocks)
+def streamed(wire: str, blocks: Sequence[Block], *, ascii_only: bool = False, ids: str = "") -> list[bytes]:
+    """The events of a whole answer, usage and end included. `ids` makes the ids of calls differ."""
+    events = _EVENTS[wire](blocks, ids)
     return [_framed(wire, value, ascii_only=ascii_only) for value in events] + _end_mark(wire)
 
 
@@ -75,7 +75,7 @@ def _is_call(kind: str) -> bool:
     return kind not in {"text", "reasoning"}
 
 
-def _chat(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def _chat(blocks: Sequence[Block], ids: str) -> list[dict[str, Any]]:
     def chunk(delta: object, finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return {"id": "r1", "model": "m-1", "choices": [choice]}
@@ -84,7 +84,9 @@ def _chat(blocks: Sequence[Block]) -> list[dict[str, Any]]:
     for kind, pieces in blocks:
         if _is_call(kind):
             events.append(
-                chunk({"tool_calls": [{"index": calls, "id": f"call_{calls}", "function": {"name": kind}}]})
+                chunk(
+                    {"tool_calls": [{"index": calls, "id": f"call_{ids}{calls}", "function": {"name": kind}}]}
+                )
             )
             events += [
                 chunk({"tool_calls": [{"index": calls, "function": {"arguments": piece}}]})
@@ -102,7 +104,7 @@ def _chat(blocks: Sequence[Block]) -> list[dict[str, Any]]:
     ]
 
 
-def _anthropic(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def _anthropic(blocks: Sequence[Block], ids: str) -> list[dict[str, Any]]:
     message = {"id": "r1", "model": "m-1", "content": [], "usage": {"input_tokens": 11, "output_tokens": 1}}
     events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
     for index, (kind, pieces) in enumerate(blocks):
@@ -113,7 +115,7 @@ def _anthropic(blocks: Sequence[Block]) -> list[dict[str, Any]]:
                 start = {"type": "thinking", "thinking": "", "signature": ""}
                 delta = ("thinking_delta", "thinking")
             case _:
-                start = {"type": "tool_use", "id": f"toolu_{index}", "name": kind, "input": {}}  # type: ignore[dict-item]
+                start = {"type": "tool_use", "id": f"toolu_{ids}{index}", "name": kind, "input": {}}  # type: ignore[dict-item]
                 delta = ("input_json_delta", "partial_json")
         at = {"index": index}
         events.append({"type": "content_block_start", **at, "content_block": start})
@@ -133,7 +135,7 @@ def _anthropic(blocks: Sequence[Block]) -> list[dict[str, Any]]:
     ]
 
 
-def _responses(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def _responses(blocks: Sequence[Block], ids: str) -> list[dict[str, Any]]:
     events: list[dict[str, Any]] = [{"type": "response.created", "response": _response("in_progress", [])}]
     items = []
     for place, (kind, pieces) in enumerate(blocks):
@@ -154,7 +156,12 @@ def _responses(blocks: Sequence[Block]) -> list[dict[str, Any]]:
                 empty = {**item, "summary": []}
             case _:
                 event = "response.function_call_arguments"
-                item = {"type": "function_call", "call_id": f"call_{place}", "name": kind, "arguments": whole}
+                item = {
+                    "type": "function_call",
+                    "call_id": f"call_{ids}{place}",
+                    "name": kind,
+                    "arguments": whole,
+                }
                 empty = {**item, "arguments": ""}
         named = {"id": f"item_{place}", "status": "completed"}
         events.append(
@@ -180,7 +187,7 @@ def _response(status: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _gemini(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+def _gemini(blocks: Sequence[Block], ids: str) -> list[dict[str, Any]]:
     def chunk(*parts: dict[str, Any], **more: Any) -> dict[str, Any]:
         content = {"role": "model", "parts": list(parts)}
         return {
@@ -197,7 +204,7 @@ def _gemini(blocks: Sequence[Block]) -> list[dict[str, Any]]:
             case "reasoning":
                 events += [chunk({"text": piece, "thought": True}) for piece in pieces]
             case _:  # calls come whole
-                call = {"id": f"call_{place}", "name": kind, "args": json.loads("".join(pieces))}
+                call = {"id": f"call_{ids}{place}", "name": kind, "args": json.loads("".join(pieces))}
                 events.append(chunk({"functionCall": call, "thoughtSignature": "c2ln"}))
     usage = {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}
     return [*events, {**chunk({"text": ""}, finishReason="STOP"), "usageMetadata": usage}]
