@@ -32,6 +32,7 @@ from hermes_messages import (
 from hermes_messages.parts import AudioPart, FilePart, ImagePart, OpaquePart, Origin, Replay, TextPart
 from hermes_providers.refusals import Refusals
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
+from wire_help import ODD_ROUND, ODD_SPEC
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic"
 SPEC = ToolSpec.from_schema(
@@ -57,6 +58,7 @@ def round_of(*calls: ToolCall, blocks: Replay | None = None, text: str | None = 
 INTERLEAVED = replay(THINKING, USE, THINKING_2, USE_2)
 
 CASES: dict[str, ChatRequest] = {
+    "odd_tools": ask(*ODD_ROUND, tools=(ODD_SPEC,)),
     "tool_round": ask(
         SystemMessage("Be brief."),
         HI,

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from anthropic_help import MODEL, builder, read, read_plain
 from byte_server import ByteServer, plain, stream
 from hermes_messages import ChatResponse
 from hermes_messages.parts import content_text
+from hermes_providers.wire.anthropic_pause import continued
 from test_anthropic_request import CASES
 from test_anthropic_stream import STREAMS
 
@@ -46,6 +48,21 @@ def test_the_librarys_types_take_our_requests_and_know_every_field(name: str) ->
     if "temperature" in sent:  # the host still takes it for older models; the library's newest types do not
         taken.setdefault("temperature", sent["temperature"])
     assert taken == sent, "a field that the library does not know would be missing"
+
+
+def test_the_librarys_types_take_the_request_that_lets_a_paused_answer_go_on() -> None:
+    blocks = [
+        Raw(b'{"type":"thinking","thinking":"look","signature":"c2ln"}'),
+        Raw(b'{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}}'),
+        Raw(b'{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[]}'),
+        Raw(b'{"type":"text","text":"So far. ","citations":null}'),
+    ]
+    body = continued(builder().build(CASES["interleaved_thinking"]), blocks, "box_1")
+    assert body is not None
+    sent = json.loads(body)
+    assert sent["container"] == "box_1"
+    assert len(sent["messages"][-1]["content"]) == 4
+    assert validated(sent) == sent
 
 
 def test_the_librarys_types_would_notice_a_mistake() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from byte_server import ByteServer, stream
+from byte_server import ByteServer, plain, stream
 from hermes_messages import (
     AssistantMessage,
     AudioPart,
@@ -32,7 +32,7 @@ from hermes_messages import (
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import from_profile, get_profile
 from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
-from wire_help import DONE, KEY, SPEC, answer, ask, chunk, event, text_answer
+from wire_help import DONE, KEY, ODD_ROUND, ODD_SPEC, SPEC, answer, ask, chunk, event, text_answer
 
 _WHY = "not installed: openai (dependency group vendor-types)"
 openai: Any = pytest.importorskip("openai", reason=_WHY)
@@ -44,6 +44,7 @@ ROUND: tuple[Message, ...] = (
     ToolMessage("call_1", (TextPart("shot"), ImagePart("data:image/png;base64,AA=="))),
 )
 REQUESTS: dict[str, ChatRequest] = {
+    "odd tools": ask(*ODD_ROUND, tools=(ODD_SPEC, SPEC)),
     "text": ask(SystemMessage("be brief"), UserMessage("hi"), max_tokens=10, temperature=0.5, seed=1),
     "round": ask(*ROUND, tools=(SPEC,), tool_choice="required", parallel_tool_calls=False),
     "calls alone": ask(ROUND[0], AssistantMessage(None, ROUND[1].tool_calls), ROUND[2], tools=(SPEC,)),  # type: ignore[union-attr]
@@ -177,3 +178,41 @@ def test_the_library_reads_a_stream_to_the_same_message(name: str) -> None:
         usage.prompt_tokens,
         usage.completion_tokens,
     )
+
+
+def test_the_library_reads_a_plain_answer_alike() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x":"你"}'}}
+    message = {"role": "assistant", "content": "Let me see.", "refusal": None, "tool_calls": [call]}
+    usage = {"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 11}
+    body = {
+        "id": "r1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m-1",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls", "logprobs": None}],
+        "usage": usage,
+    }
+
+    async def main() -> tuple[Any, Any, Any]:
+        async with (
+            ByteServer([plain(json.dumps(body).encode())]) as server,
+            openai.AsyncOpenAI(api_key=KEY, base_url=server.base_url, max_retries=0) as library,
+        ):
+            theirs = await library.chat.completions.create(model="m", messages=[])
+        # What the library made of it, given to us as the plain answer, says the same once more.
+        again = theirs.model_dump_json().encode()
+        async with ByteServer([plain(json.dumps(body).encode()), plain(again)]) as server:
+            provider = from_profile("openai", ProviderOptions(api_key=KEY, base_url=server.base_url))
+            first, second = await answer(provider), await answer(provider)
+            await provider.close()
+        return theirs, first, second
+
+    theirs, first, second = asyncio.run(main())
+    assert first == second
+    said = theirs.choices[0].message
+    assert first.message.content == said.content
+    assert [(one.id, one.name, one.arguments) for one in first.message.tool_calls] == [
+        (one.id, one.function.name, one.function.arguments) for one in said.tool_calls
+    ]
+    assert (first.usage.input_tokens, first.usage.output_tokens) == (5, 6)
+    assert first.message.finish_reason == theirs.choices[0].finish_reason

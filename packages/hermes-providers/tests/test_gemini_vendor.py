@@ -28,7 +28,7 @@ from gemini_help import (
 from hermes_messages import ChatRequest, ChatResponse, SystemMessage, ToolMessage, ToolSpec, UserMessage
 from hermes_messages.parts import AudioPart, FilePart, ImagePart, TextPart
 from test_gemini_request import OTHER, PICTURE, own_round, rounds
-from wire_help import KEY, SPEC
+from wire_help import KEY, ODD_ROUND, ODD_SPEC, SPEC
 
 _WHY = "not installed: google-genai (dependency group vendor-types)"
 genai: Any = pytest.importorskip("google.genai", reason=_WHY)
@@ -58,6 +58,7 @@ _MANY = ToolSpec.from_schema(
 )
 
 REQUESTS: dict[str, ChatRequest] = {
+    "odd tools": ask(*ODD_ROUND, tools=(ODD_SPEC, SPEC)),
     "text": ask(UserMessage("hi")),
     "parameters": ask(
         SystemMessage("be brief"),

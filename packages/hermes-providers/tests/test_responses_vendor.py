@@ -54,7 +54,7 @@ from test_responses_stream import (
     response,
     text_events,
 )
-from wire_help import KEY, SPEC, answer, ask
+from wire_help import KEY, ODD_ROUND, ODD_SPEC, SPEC, answer, ask
 
 _WHY = "not installed: openai (dependency group vendor-types)"
 openai: Any = pytest.importorskip("openai", reason=_WHY)
@@ -66,6 +66,7 @@ _TOOL_ROUND = round_with(
 )
 
 REQUESTS: dict[str, ChatRequest] = {
+    "odd tools": ask(*ODD_ROUND, tools=(ODD_SPEC, SPEC)),
     "text": ask(UserMessage("hi")),
     "instructions": ask(SystemMessage("be brief"), UserMessage("hi"), max_tokens=100, temperature=0.5),
     "foreign round": ask(*round_with(None, "Looking."), tools=(SPEC,), tool_choice="required"),

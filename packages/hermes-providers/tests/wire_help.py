@@ -10,12 +10,15 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from hermes_messages import (
+    AssistantMessage,
     ChatRequest,
     ChatResponse,
     History,
     Message,
     ResponseDone,
     StreamEvent,
+    ToolCall,
+    ToolMessage,
     ToolSpec,
     UserMessage,
 )
@@ -28,6 +31,23 @@ DONE = b"data: [DONE]\n\n"
 KEY = "sk-test-0123456789abcdef"
 SPEC = ToolSpec.from_schema(
     "read_file", "Read a text file.", {"type": "object", "properties": {"path": {"type": "string"}}}
+)
+ODD_SPEC = ToolSpec.from_schema(
+    "mcp.server/读 file",
+    "A tool whose name and schema no host takes as they are.",
+    {
+        "type": "object",
+        "properties": {"path": {"type": "string"}},
+        "oneOf": [
+            {"properties": {"line": {"type": "integer"}}, "required": ["line"]},
+            {"properties": {"word": {"type": "string"}}, "required": ["word"]},
+        ],
+    },
+)
+ODD_ROUND = (
+    UserMessage("Read."),
+    AssistantMessage(None, (ToolCall("call_1", ODD_SPEC.name, '{"line":1}'),)),
+    ToolMessage("call_1", "text", ODD_SPEC.name),
 )
 
 
