@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from hermes_tools.builtin import search_files as search_module
-from hermes_tools.builtin.search_worker import IgnoreRules, ignore_rule, rules_above
+from hermes_tools.standalone.ignore_rules import IgnoreRules
 
 
 def search(bench: Any, pattern: str, **more: Any) -> list[str]:
@@ -119,7 +121,7 @@ def search_processes(bench: Any) -> list[str]:
                 line = file.read().decode(errors="replace")
         except OSError:
             continue
-        if "search_worker" in line and str(bench.workspace) in line:
+        if line.endswith("\0search\0"):
             found.append(name)
     return found
 
@@ -147,19 +149,113 @@ def search_processes(bench: Any) -> list[str]:
     ],
 )
 def test_a_rule_of_an_ignore_file(line: str, path: str, is_directory: bool, ignored: bool) -> None:
-    rule = ignore_rule(line)
-    rules = IgnoreRules((("/w", (rule,)),)) if rule else IgnoreRules()
-    assert rules.ignores(f"/w/{path}", is_directory) is ignored
+    assert IgnoreRules().adding("", line).ignores(path, is_directory=is_directory) is ignored
+    assert IgnoreRules().adding("d/e", line).ignores(f"d/e/{path}", is_directory=is_directory) is ignored
 
 
 def test_the_nearest_rule_wins() -> None:
-    outer, inner = ignore_rule("*.log"), ignore_rule("!a.log")
-    assert outer
-    assert inner
-    rules = IgnoreRules((("/w", (outer,)), ("/w/d", (inner,))))
-    assert not rules.ignores("/w/d/a.log", False)
-    assert rules.ignores("/w/d/b.log", False)
-    assert not rules_above("/w", "/elsewhere").ignores("/elsewhere/x", False)
+    rules = IgnoreRules().adding("", "*.log").adding("d", "!a.log")
+    assert not rules.ignores("d/a.log", is_directory=False)
+    assert rules.ignores("d/b.log", is_directory=False)
+    assert rules.ignores("a.log", is_directory=False)
+
+
+def test_rules_are_nested_taken_back_and_read_from_both_kinds_of_ignore_files(bench: Any) -> None:
+    for name, text in {
+        ".gitignore": "*.txt\n!kept.txt\n",
+        ".ignore": "secret*\n",
+        "kept.txt": "value",
+        "a.txt": "value",
+        "secret.md": "value",
+        "sub/.gitignore": "!a.txt\n/only.md\n",
+        "sub/a.txt": "value",
+        "sub/b.txt": "value",
+        "sub/only.md": "value",
+        "sub/deep/only.md": "value",
+        "sub/deep/.ignore": "!secret.md\n",
+        "sub/deep/secret.md": "value",
+        "gone/.gitignore": "*\n",
+        "gone/x.md": "value",
+    }.items():
+        path = bench.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert search(bench, "value", target="content") == [
+        "kept.txt:1: value",
+        "sub/a.txt:1: value",
+        "sub/deep/only.md:1: value",
+        "sub/deep/secret.md:1: value",
+    ]
+    assert search(bench, "*.md", target="files") == ["sub/deep/only.md", "sub/deep/secret.md"]
+    assert search(bench, "*.md", target="files", path="sub/deep") == [
+        "sub/deep/only.md",
+        "sub/deep/secret.md",
+    ]
+
+
+def test_output_is_bounded_however_much_is_found(bench: Any) -> None:
+    (bench.workspace / "wide.txt").write_text(("value " + "x" * 2_000 + "\n") * 5_000)
+    found = search(bench, "value", limit=999_999)
+    assert len("\n".join(found)) < 40_000
+    assert found[-1] == "[only the first 1000 results are shown]"
+
+
+def test_a_tree_that_is_deeper_than_any_is_searched_to_a_limit(bench: Any) -> None:
+    descriptor = os.open(bench.workspace, os.O_RDONLY)
+    try:
+        for _ in range(130):
+            os.mkdir("d", dir_fd=descriptor)
+            inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+    finally:
+        os.close(descriptor)
+    (bench.workspace / "d/d/a.txt").write_text("value\n")
+    found = search(bench, "value")
+    assert found[0] == "d/d/a.txt:1: value"
+    assert "lies deeper than 100 directories" in found[1]
+
+
+def test_further_roots_are_searched_and_named_in_full(bench: Any, tmp_path: Any) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("value\n")
+    [result] = bench.run(
+        bench.call("search_files", {"pattern": "value", "path": str(other)}),
+        toolsets=("file",),
+        settings={"extra_roots": (str(other),)},
+    )
+    assert result.content == f"{other}/a.txt:1: value"
+
+
+def test_a_directory_swapped_for_a_link_while_it_is_searched_is_not_followed(
+    bench: Any, tmp_path: Any
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("value\n")
+    (bench.workspace / "d").mkdir()
+    (bench.workspace / "d/secret.txt").write_text("mine\n")
+    swapper = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _SWAPPER, str(bench.workspace / "d"), str(tmp_path / "o"), outside]
+    )
+    try:
+        for _ in range(12):
+            assert search(bench, "value") == ["no matches for value"]
+    finally:
+        swapper.kill()
+        swapper.wait()
+
+
+_SWAPPER = """
+import os, sys
+real, other, outside = sys.argv[1:]
+while True:
+    os.rename(real, other)
+    os.symlink(outside, real)
+    os.unlink(real)
+    os.rename(other, real)
+"""
 
 
 def test_the_pattern_is_bounded(bench: Any) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from pathlib import PurePath
 from typing import Literal
 
 import msgspec
@@ -12,8 +9,9 @@ import msgspec
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
 from hermes_tools.builtin.workspace import file_workspace
+from hermes_tools.child_work import run_standalone
 from hermes_tools.errors import ToolFailure
-from hermes_tools.processes import ChildProcess
+from hermes_tools.standalone.search import SearchRequest
 from hermes_tools.text_shape import make_visible
 from hermes_tools.tool import tool
 
@@ -22,7 +20,7 @@ __all__ = ["search_files"]
 TIME_LIMIT_S = 20.0
 MAX_PATTERN = 2_000
 MAX_RESULTS = 1_000
-_WORKER = str(PurePath(__file__).with_name("search_worker.py"))
+OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 
 
 @tool(scheduling="parallel")
@@ -44,42 +42,21 @@ async def search_files(
     if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
         raise ToolFailure(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")
     workspace = file_workspace(context)
-    root = await workspace.resolve(path)
-    if await files.status_of(root) is None:
+    place = await workspace.place(path)
+    if await files.status_of(place) is None:
         raise ToolFailure(f"{path}: no such file or directory")
-    request: dict[str, str | int] = {
+    request: SearchRequest = {
         "workspace": await files.real_path(context.round.cwd),
-        "root": root,
+        "root": place.root,
+        "parts": list(place.parts),
         "pattern": pattern,
         "target": target,
         "limit": min(max(1, limit), MAX_RESULTS),
     }
-    lines, in_time = await _search(request)
-    return _shown(lines, in_time=in_time, pattern=pattern)
-
-
-async def _search(request: dict[str, str | int]) -> tuple[list[bytes], bool]:
-    """The lines that the search program printed, and whether it ended in time; it is gone in any case."""
-    child = await ChildProcess.start(
-        (sys.executable, "-I", "-S", _WORKER, msgspec.json.encode(request).decode()),
-        cwd=str(request["workspace"]),
-        environment={"PYTHONIOENCODING": "utf-8"},
+    answer = await run_standalone(
+        "search", msgspec.json.encode(request), limit_s=TIME_LIMIT_S, output_limit=OUTPUT_LIMIT_BYTES
     )
-    pieces: list[bytes] = []
-    in_time = True
-    try:
-        async with asyncio.timeout(TIME_LIMIT_S):
-            while piece := await child.read():
-                pieces.append(piece)
-            await child.wait()
-    except TimeoutError:
-        in_time = False
-    finally:
-        try:
-            await child.stop()
-        finally:
-            child.close_pipes()
-    return b"".join(pieces).splitlines(), in_time
+    return _shown(answer.output.splitlines(), in_time=answer.in_time, pattern=pattern)
 
 
 def _shown(lines: list[bytes], *, in_time: bool, pattern: str) -> str:

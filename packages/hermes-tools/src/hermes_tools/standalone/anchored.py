@@ -23,7 +23,10 @@ __all__ = [
     "list_names",
     "open_directory",
     "open_file",
+    "open_file_in",
+    "open_inside",
     "read_all",
+    "read_in",
     "status_of",
 ]
 
@@ -167,9 +170,20 @@ def list_names(place: Place) -> list[str]:
         return sorted(os.listdir(descriptor))  # noqa: PTH208
 
 
+def open_inside(outer: int, name: str) -> int:
+    """A descriptor of a directory in one that is open. Raises `UnfitError`, other `OSError`."""
+    return _step(outer, name, create=False)
+
+
 def read_all(place: Place, limit: int) -> bytes:
     """The content of a regular file, at most `limit` bytes of it. Raises `OSError`."""
-    descriptor, _ = open_file(place, os.O_RDONLY)
+    with directory(place.parent) as outer:
+        return read_in(outer, place.name, limit)
+
+
+def read_in(outer: int, name: str, limit: int) -> bytes:
+    """The same in a directory that is open."""
+    descriptor, _ = open_file_in(outer, name, os.O_RDONLY)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
         pieces: list[bytes] = []
         while limit > 0 and (piece := file.read(min(limit, 1 << 20))):
