@@ -144,6 +144,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     mark = uuid.uuid4().hex
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv(MARK, mark)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "hermes-home"))
+    monkeypatch.delenv("HERMES_SKILLS", raising=False)
     bench = Bench(workspace, mark)
     yield bench
     # A process that was killed vanishes from /proc a moment later.

@@ -661,12 +661,14 @@ def test_tools_come_in_one_order_with_the_same_bytes_whatever_the_order_of_names
 
     first = run_async(specs("todo", "file", "terminal"))
     second = run_async(specs("terminal", "todo", "file", "file"))
-    assert first == second == run_async(specs("all"))
+    assert first == second == run_async(specs("coding"))
     assert [spec.name for spec in first] == [
         "read_file",
         "write_file",
+        "patch",
         "search_files",
         "terminal",
+        "process",
         "todo",
         "zz",
         "aa",
@@ -689,7 +691,9 @@ def test_a_toolset_that_does_not_exist_is_named_with_the_nearest(bench: Any) -> 
 
 def test_disabled_toolsets_are_left_out(bench: Any, run_async: Any) -> None:
     async def main() -> None:
-        executor = build_executor(["all"], ExecutorOptions(cwd="/", disabled_toolsets=("terminal", "file")))
+        executor = build_executor(
+            ["coding"], ExecutorOptions(cwd="/", disabled_toolsets=("terminal", "file"))
+        )
         assert [spec.name for spec in (await executor.refresh(bench.turn())).tools] == ["todo"]
 
     run_async(main())

@@ -1,9 +1,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from hermes_messages import (
+    AssistantMessage,
+    JsonValue,
+    Message,
+    SessionNotFoundError,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from hermes_messages.protocols import SessionStore, SupportsSessionState
+from hermes_messages.testing import MemoryStore
 from hermes_tools.builtin.todo import TodoItem, TodoToolset
 
 
@@ -74,5 +84,49 @@ def test_the_list_is_found_again_in_the_conversation(bench: Any, run_async: Any)
         assert toolset.items("session"), "compression must not lose the list"
         await toolset.refresh(bench.turn(history=round_("[]")))
         assert toolset.items("session") == ()
+
+    run_async(main())
+
+
+class StoreWithState(MemoryStore):
+    """Knows one session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state: dict[str, JsonValue] = {}
+
+    async def get_session_state(self, session_id: str, name: str) -> JsonValue:
+        if session_id != "session":
+            raise SessionNotFoundError(f"no session {session_id}")
+        return self.state.get(name)
+
+    async def set_session_state(self, session_id: str, name: str, value: JsonValue) -> None:
+        self.state[name] = value
+
+
+if TYPE_CHECKING:
+
+    def _fits(store: StoreWithState) -> tuple[SessionStore, SupportsSessionState]:
+        return store, store
+
+
+def test_a_list_that_was_compressed_away_comes_from_the_store(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        store = StoreWithState()
+        executor = bench.executor("todo")
+        call = bench.call("todo", {"todos": [{"content": "a", "status": "completed"}, {"content": "b"}]})
+        await bench.outcome(executor, call, store=store)
+        await executor.close()
+        later = TodoToolset()
+        summary = [UserMessage("summary of what was before")]
+        await later.refresh(bench.turn(history=summary, store=store))
+        assert [(item.content, item.status) for item in later.items("session")] == [
+            ("a", "completed"),
+            ("b", "pending"),
+        ]
+        await later.refresh(bench.turn(session_id="unknown", history=summary, store=store))
+        assert later.items("unknown") == ()
+        await later.refresh(bench.turn(history=round_("[]"), store=store))
+        assert later.items("session") == (), "what the conversation shows is newer"
 
     run_async(main())

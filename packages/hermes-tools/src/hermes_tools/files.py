@@ -35,6 +35,7 @@ __all__ = [
     "kind_of",
     "list_names",
     "locked",
+    "make_directories",
     "make_private_directory",
     "open_directory",
     "open_regular",
@@ -59,6 +60,7 @@ _flock = wrap(fcntl.flock)
 _replace = wrap(os.replace)
 _unlink = wrap(os.unlink)
 _mkdir = wrap(os.mkdir)
+_make_directories = wrap(os.makedirs)
 _lstat = wrap(os.lstat)
 _remove_tree = wrap(shutil.rmtree)
 _realpath = wrap(os.path.realpath)
@@ -351,6 +353,11 @@ async def unlink(path: str) -> None:
 async def make_private_directory(path: str) -> None:
     """Make a directory that only this user can enter. Raises `FileExistsError` for one that exists."""
     await _mkdir(path, 0o700)
+
+
+async def make_directories(path: str) -> None:
+    """Make a directory that is trusted, and those above it. Raises `OSError`."""
+    await _make_directories(path, mode=0o700, exist_ok=True)
 
 
 async def list_names(path: str | Place) -> list[str]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from hermes_messages.protocols import Toolset
 
-__all__ = ["file_toolset", "terminal_toolset", "todo_toolset"]
+__all__ = [
+    "clarify_toolset",
+    "file_toolset",
+    "memory_toolset",
+    "skills_toolset",
+    "terminal_toolset",
+    "todo_toolset",
+]
 
 
 def file_toolset() -> Toolset:
@@ -16,6 +23,27 @@ def file_toolset() -> Toolset:
     from hermes_tools.toolsets import ToolGroup
 
     return ToolGroup("file", (read_file, write_file, patch, search_files))
+
+
+def clarify_toolset() -> Toolset:
+    """`clarify`: a question to the user, through the host's callback."""
+    from hermes_tools.builtin.clarify import ClarifyToolset
+
+    return ClarifyToolset()
+
+
+def memory_toolset() -> Toolset:
+    """`memory`: notes and a profile of the user, kept in files."""
+    from hermes_tools.builtin.memory import MemoryToolset
+
+    return MemoryToolset()
+
+
+def skills_toolset() -> Toolset:
+    """`skills_list` and `skill_view`: folders with a SKILL.md."""
+    from hermes_tools.builtin.skills import SkillsToolset
+
+    return SkillsToolset()
 
 
 def terminal_toolset() -> Toolset:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from hermes_messages import AssistantMessage, Message, ToolMessage, content_text
-from hermes_messages.protocols import Tool, Toolset, TurnContext
+from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage, content_text
+from hermes_messages.protocols import SupportsSessionState, Tool, Toolset, TurnContext
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.tool import tool
 
 __all__ = ["TodoItem", "TodoToolset", "todos_in_history"]
 
+logger = logging.getLogger(__name__)
+
+STATE_NAME = "todos"
 MAX_ITEMS = 200
 MAX_CONTENT = 1_000
 
@@ -32,7 +36,8 @@ _decoder = msgspec.json.Decoder(tuple[TodoItem, ...])
 
 
 class TodoToolset:
-    """The toolset `todo`. It keeps one list for each session and finds it again in the conversation."""
+    """The toolset `todo`. It keeps one list for each session and finds it again in the conversation, or in
+    the store."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[TodoItem, ...]] = {}
@@ -47,6 +52,7 @@ class TodoToolset:
             session_id = context.round.session_id
             if todos is not None:
                 self._lists[session_id] = _numbered(todos)
+                await _keep(_as_keeper(context.round.store), session_id, self._lists[session_id])
             return msgspec.json.encode(self._lists.get(session_id, ())).decode()
 
         self._tools: tuple[Tool, ...] = (todo,)
@@ -66,8 +72,11 @@ class TodoToolset:
         return self._lists.get(session_id, ())
 
     async def refresh(self, context: TurnContext) -> None:
-        """Take over the list that the conversation last showed. Without one, what is known stays."""
+        """Take over the list that the conversation last showed. Without one (it was compressed away), what is
+        known stays, and what is not known comes from the store."""
         found = todos_in_history(context.history)
+        if found is None and context.session_id not in self._lists:
+            found = await _kept(_as_keeper(context.store), context.session_id)
         if found is not None:
             self._lists[context.session_id] = found
 
@@ -83,6 +92,31 @@ def todos_in_history(history: Sequence[Message]) -> tuple[TodoItem, ...] | None:
             with contextlib.suppress(msgspec.DecodeError):
                 newest = _decoder.decode(content_text(message.content))
     return newest
+
+
+def _as_keeper(store: object) -> SupportsSessionState | None:
+    return store if isinstance(store, SupportsSessionState) else None
+
+
+async def _keep(keeper: SupportsSessionState | None, session_id: str, items: tuple[TodoItem, ...]) -> None:
+    """Have the store remember the list, where it can. The conversation holds it too: a failure costs nothing
+    until it is compressed."""
+    if keeper is not None:
+        try:
+            await keeper.set_session_state(session_id, STATE_NAME, msgspec.to_builtins(items))
+        except StoreError as error:
+            logger.warning("the task list is not in the store: %s", error)
+
+
+async def _kept(keeper: SupportsSessionState | None, session_id: str) -> tuple[TodoItem, ...] | None:
+    if keeper is None:
+        return None
+    try:
+        value = await keeper.get_session_state(session_id, STATE_NAME)
+        return None if value is None else msgspec.convert(value, tuple[TodoItem, ...])
+    except (StoreError, msgspec.ValidationError) as error:
+        logger.warning("the task list can not be had from the store: %s", error)
+        return None
 
 
 def _numbered(todos: list[TodoItem]) -> tuple[TodoItem, ...]:
