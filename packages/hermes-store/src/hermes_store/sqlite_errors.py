@@ -51,7 +51,10 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
         case sqlite3.SQLITE_NOTADB:
             return StoreSchemaError(f"{what}; the file was left as it is. Name another file for the sessions")
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError(f"{what}; check that its folder exists and that you may write there")
+            return StoreError(
+                f"{what}; check that its folder exists and that you may write there. On a "
+                "read-only file system a database is opened with read_only=True"
+            )
         case _:
             return StoreError(f"{what}; nothing of this call was kept")
 

@@ -6,7 +6,9 @@ Nothing in the file is changed before the check has found it to be ours, or empt
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
+from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
@@ -64,7 +66,8 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     is_address = path.startswith("file:")
     if read_only:
         address = path if is_address else f"file:{quote(path)}"
-        path, is_address = f"{address}{'&' if '?' in address else '?'}mode=ro", True
+        frozen = "&immutable=1" if not is_address and _is_frozen(path) else ""
+        path, is_address = f"{address}{'&' if '?' in address else '?'}mode=ro{frozen}", True
     return sqlite3.connect(
         path,
         timeout=BUSY_WAIT_MS / 1000,
@@ -72,6 +75,17 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
         check_same_thread=False,  # an abandoned connection may be collected on another thread
         uri=is_address,
     )
+
+
+def _is_frozen(path: str) -> bool:
+    """Whether the database lies whole on a file system that nobody can write. SQLite refuses to read one
+    with a write-ahead log there, for it can not keep others out, unless told that there are none."""
+    try:
+        read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except (OSError, AttributeError):  # it is not there, or this is Windows
+        return False
+    log = Path(f"{path}-wal")
+    return read_only and not (log.exists() and log.stat().st_size)
 
 
 def prepare(connection: sqlite3.Connection, path: str, options: SqliteOptions) -> OpenedDatabase:
