@@ -26,7 +26,8 @@ AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
 
 
 class World:
-    """A stream that breaks, a round with a shell command and two file tools, a second round, an answer."""
+    """A stream that breaks, a round with a shell command and two file tools, another host to fall back to, a
+    second round, an answer."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -42,12 +43,16 @@ class World:
                     text="Let me see",
                     chunk_size=1,
                 ),
-                calls(call("read_file", {"path": "made.txt"})),
-                text("It is all done now.", chunk_size=1),
+                broken(text("And now", chunk_size=3), after=2, error=ErrorKind.BILLING),
             ]
+        )
+        self.fallback = ScriptedProvider(
+            [calls(call("read_file", {"path": "made.txt"})), text("It is all done now.", chunk_size=1)],
+            name="fallback",
         )
         self.agent = AIAgent(
             provider=self.provider,
+            fallback_models=[self.fallback],
             session_db=self.store,
             session_id="s",
             enabled_toolsets=["file", "terminal", "todo"],
@@ -70,9 +75,10 @@ class World:
     async def check(self, where: str) -> None:
         """Everything that must hold after the cancellation."""
         assert asyncio.all_tasks() == {asyncio.current_task()}, where
-        assert self.provider.live_streams == 0, where
+        assert self.provider.live_streams == self.fallback.live_streams == 0, where
         await self.store.__aenter__()
-        self.provider._make_step = lambda _: text("Here I am.")
+        for provider in (self.provider, self.fallback):
+            provider._make_step = lambda _: text("Here I am.")
         result = await self.agent.run_conversation("Are you there?")
         assert result["final_response"] == "Here I am.", (where, result["error"])
         assert result["saved"], where

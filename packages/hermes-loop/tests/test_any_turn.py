@@ -7,8 +7,9 @@ from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from hermes_loop import AIAgent
+from hermes_loop import AIAgent, Budget
 from hermes_loop.events import (
     StepEnded,
     StepStarted,
@@ -18,8 +19,19 @@ from hermes_loop.events import (
     TurnEvent,
     TurnStarted,
 )
-from hermes_messages import ErrorKind, JsonObject, LeaseLostError, StoreError, validate
-from hermes_messages.protocols import TurnExitReason
+from hermes_messages import (
+    ChatRequest,
+    ErrorKind,
+    JsonObject,
+    LeaseLostError,
+    StoreError,
+    ToolCall,
+    ToolMessage,
+    TurnStoppedError,
+    UserMessage,
+    validate,
+)
+from hermes_messages.protocols import ConversationResult, HookContext, TurnExitReason
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -87,10 +99,56 @@ async def fail(_: JsonObject) -> str:
     raise ValueError("no")
 
 
+class Troubled:
+    """A hook each of whose calls may fail, stop the turn or change something, as `plan` says."""
+
+    def __init__(self, plan: list[str]) -> None:
+        self._plan = iter(plan)
+
+    def _next(self) -> bool:
+        match next(self._plan, "fine"):
+            case "fails":
+                raise ZeroDivisionError("a hook's bug")
+            case "stops":
+                raise TurnStoppedError("a hook's will")
+            case step:
+                return step == "changes"
+
+    async def pre_model(self, context: HookContext, message: UserMessage) -> str | None:
+        return "a note" if self._next() else None
+
+    async def transform_request(self, context: HookContext, request: ChatRequest) -> ChatRequest:
+        return replace(request, seed=1) if self._next() else request
+
+    async def transform_tool_result(
+        self, context: HookContext, call: ToolCall, result: ToolMessage
+    ) -> ToolMessage:
+        return replace(result, content="changed") if self._next() else result
+
+    async def post_turn(self, context: HookContext, result: ConversationResult) -> None:
+        self._next()
+
+
+_plans = st.lists(st.sampled_from(["fine", "fine", "changes", "fails", "stops"]), max_size=12)
+_budgets = st.sampled_from([None, Budget(tokens=60), Budget(cost_usd=1.0), Budget(seconds=30.0)])
+
+
 @settings(max_examples=200, deadline=None)
-@given(st.lists(_steps, max_size=12), _faults, st.integers(1, 4), st.integers(0, 60), st.booleans())
+@given(
+    st.lists(_steps, max_size=12),
+    st.one_of(st.none(), st.lists(_steps, max_size=6)),
+    _plans,
+    _budgets,
+    _faults,
+    st.integers(1, 4),
+    st.integers(0, 60),
+    st.booleans(),
+)
 def test_a_turn_always_ends_and_leaves_a_valid_conversation(
     steps: list[ScriptStep],
+    elsewhere: list[ScriptStep] | None,
+    plan: list[str],
+    budget: Budget | None,
     faults: list[tuple[str, StoreError, int, bool]],
     max_iterations: int,
     interrupt_at: int,
@@ -101,6 +159,7 @@ def test_a_turn_always_ends_and_leaves_a_valid_conversation(
     async def main() -> None:
         store = MemoryStore()
         provider = ScriptedProvider([*steps, *[text("the end")] * MAX_CALLS])
+        others = [ScriptedProvider([*elsewhere, *[text("the end")] * MAX_CALLS])] if elsewhere else []
         for method, problem, times, after in faults:
             store.fail_next(method, problem, times=times, after=after)
 
@@ -113,6 +172,11 @@ def test_a_turn_always_ends_and_leaves_a_valid_conversation(
 
         agent = AIAgent(
             provider=provider,
+            fallback_models=others,
+            hooks=[Troubled(plan)] if plan else [],
+            budget=budget,
+            temperature=0.5,
+            max_tokens=100,
             tools=SimpleExecutor({"ok": ok, "fail": fail}),
             session_db=store,
             session_id="s",
@@ -126,14 +190,18 @@ def test_a_turn_always_ends_and_leaves_a_valid_conversation(
                 assert result["turn_exit_reason"] != "internal_error", result["error"]
                 assert validate(result["transcript"]) == []
                 if not faults:
-                    assert result["saved"]
+                    assert result["saved"] or result["turn_exit_reason"] in {
+                        "stopped_by_hook",
+                        "provider_error",
+                    }
                     assert validate(store.messages("s")) == []
                 if result["saved"]:
                     assert tuple(store.messages("s")) == result["transcript"]
                 if result["completed"]:
                     assert result["final_response"]
-                assert result["api_calls"] <= (max_iterations + 1) * 6
-        assert provider.live_streams == 0
+                assert result["api_calls"] <= (max_iterations + 1) * 7 * (1 + len(others))
+                assert sum(row["api_calls"] for row in result["usage_by_route"]) == result["api_calls"]
+        assert all(one.live_streams == 0 for one in (provider, *others))
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())

@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 
 from hermes_loop import AIAgent
-from hermes_messages import ErrorKind, UserMessage, validate
+from hermes_messages import ChatRequest, ErrorKind, ToolCall, ToolMessage, UserMessage, validate
+from hermes_messages.protocols import ConversationResult, HookContext
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -33,7 +35,8 @@ AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
 
 
 class World:
-    """An agent in the middle of what an agent does: a stream that breaks, parallel tools, a second round."""
+    """An agent in the middle of what an agent does: a stream that breaks, another host to fall back to,
+    parallel tools, a second round, hooks."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -41,16 +44,22 @@ class World:
             [
                 broken(text("Let me look", chunk_size=3), after=3, error=AGAIN),
                 calls(call("look", {"at": "a"}), call("look", {"at": "b"}), text="Let me see", chunk_size=1),
-                calls(call("write", {"to": "c"}), chunk_size=1),
-                text("It is all done now.", chunk_size=1),
+                broken(text("And now", chunk_size=3), after=2, error=ErrorKind.BILLING),
             ]
         )
+        self.fallback = ScriptedProvider(
+            [calls(call("write", {"to": "c"}), chunk_size=1), text("It is all done now.", chunk_size=1)],
+            name="fallback",
+        )
+        self.hook = Hook()
         self.tools = [
             ToolDouble("look", gate=_three_steps),
             ToolDouble("write", scheduling="sequential", gate=_three_steps),
         ]
         self.agent = AIAgent(
             provider=self.provider,
+            fallback_models=[self.fallback],
+            hooks=[self.hook],
             tools=SimpleExecutor(self.tools),
             session_db=self.store,
             session_id="s",
@@ -66,13 +75,15 @@ class World:
         """Everything that must hold after the cancellation."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others, (where, others)
-        assert self.provider.live_streams == 0, where
+        assert self.provider.live_streams == self.fallback.live_streams == 0, where
+        assert self.hook.inside == 0, where
         assert sum(tool.running for tool in self.tools) == 0, where
         assert self.store.held_lease("s") is None, where
         stored = self.store.messages("s")
         assert validate(stored) == [], (where, stored)
         assert [m for m in stored if isinstance(m, UserMessage)].count(UserMessage("Do it.")) <= 1, where
-        self.provider._make_step = lambda _: text("Here I am.")
+        for provider in (self.provider, self.fallback):
+            provider._make_step = lambda _: text("Here I am.")
         result = await self.agent.run_conversation("Are you there?")
         assert result["final_response"] == "Here I am.", (where, result["error"])
         assert result["saved"], where
@@ -83,6 +94,40 @@ class World:
         assert self.store.held_lease("s") is None, where
         await self.agent.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}, where
+
+
+class Hook:
+    """A hook that takes its time in each of its places; `inside` counts the turns that it is around."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+
+    @asynccontextmanager
+    async def around_turn(self, context: HookContext) -> AsyncIterator[None]:
+        await asyncio.sleep(0)
+        self.inside += 1
+        try:
+            yield
+        finally:
+            self.inside -= 1
+            await asyncio.sleep(0)
+
+    async def pre_model(self, context: HookContext, message: UserMessage) -> str | None:
+        await asyncio.sleep(0)
+        return "It is noon."
+
+    async def transform_request(self, context: HookContext, request: ChatRequest) -> ChatRequest:
+        await asyncio.sleep(0)
+        return request
+
+    async def transform_tool_result(
+        self, context: HookContext, call: ToolCall, result: ToolMessage
+    ) -> ToolMessage:
+        await asyncio.sleep(0)
+        return result
+
+    async def post_turn(self, context: HookContext, result: ConversationResult) -> None:
+        await asyncio.sleep(0)
 
 
 async def _three_steps() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -556,42 +555,6 @@ def test_a_trajectory_that_can_not_be_written_does_not_cost_the_answer(tmp_path:
     [result] = run(make(text("good"), save_trajectories=blocked / "rows"), "a")
     assert result["final_response"] == "good"
     assert [text.split(":")[0] for text in result["cleanup_errors"]] == ["saving the trajectory"]
-
-
-def test_the_log_of_a_turn_tells_its_path(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "hermes_loop"):
-        [result] = run(make(calls(call("look")), text("ok"), store=MemoryStore()), "go")
-    lines = [record for record in caplog.records if record.name == "hermes_loop.turn"]
-    for record in lines:
-        fields = vars(record)
-        assert (fields["session"], fields["turn"]) == ("s", result["turn_id"])
-        assert f"phase={fields['phase']} verdict={fields['verdict']}" in record.getMessage()
-    path = [(vars(record)["api_call_count"], vars(record)["phase"]) for record in lines]
-    assert path == [
-        (0, "cancel_background"),
-        (0, "lease.admit"),
-        (0, "lease.start"),
-        (0, "choose_route"),
-        (0, "build_turn_context"),
-        (0, "begin_iteration"),
-        (0, "prepare_iteration"),
-        (0, "assemble_api_request"),
-        (0, "run_preflight_gate"),
-        (1, "perform_api_call"),
-        (1, "retry_loop"),
-        (1, "normalise_response"),
-        (1, "run_tool_round"),
-        (1, "begin_iteration"),
-        (1, "prepare_iteration"),
-        (1, "assemble_api_request"),
-        (1, "run_preflight_gate"),
-        (2, "perform_api_call"),
-        (2, "retry_loop"),
-        (2, "normalise_response"),
-        (2, "finish_text_response"),
-        (2, "finalize_turn"),
-        (2, "lease.release"),
-    ]
 
 
 def test_an_unexpected_exception_is_a_failed_result() -> None:

@@ -328,15 +328,18 @@ async def admitted(
         bounds = bounds.cancelled()
         raise
     finally:
-        await finish_despite_cancel(lambda: _give_back(lease), bounds)
-        log("lease.release")
+        await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
 
 
-async def _give_back(lease: Lease) -> None:
+async def _give_back(lease: Lease, log: Callable[[str], None]) -> None:
     lease.stop()
+    log("lease.stop")
     await lease.join()
+    log("lease.join")
     lease.clear()
+    log("lease.clear")
     try:
         await lease.release()
+        log("lease.release")
     except StoreError as error:
         logger.warning("the lease could not be released and will expire: %s", error)

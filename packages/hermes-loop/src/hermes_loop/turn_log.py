@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from hermes_loop.turn_state import TurnState
+from hermes_loop.verdicts import Finish, Stop
 
 __all__ = ["log_phase"]
 
@@ -17,6 +18,8 @@ def log_phase(
     """One line: the phase, what it answered, and a `text` for a person. Message texts are never logged."""
     if not logger.isEnabledFor(level):
         return
+    if isinstance(verdict, Stop | Finish):
+        text = f"{verdict.reason} {text}".rstrip()
     name = verdict if isinstance(verdict, str) else type(verdict).__name__
     fields = {
         "session": turn.session_id,

@@ -145,6 +145,7 @@ class TurnRunner:
                     with turn.interrupt.time_limit(self._options.budget.seconds):
                         return await around_turn(turn, deps, lambda: run_turn(turn, deps))
                 except TurnStoppedError as error:
+                    log_phase(turn, "around_turn", "Stop", logging.INFO, str(error))
                     return build_result(turn, deps, Stop("stopped_by_hook", str(error)))
                 finally:
                     running_turn.reset(inside)

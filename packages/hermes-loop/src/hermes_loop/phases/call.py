@@ -70,9 +70,9 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
 
 async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdict:
     assembled = assemble_api_request(turn, deps.settings)
-    log_phase(turn, "assemble_api_request", assembled, text=turn.route.label)
-    wanted = await transform_request(turn, deps, assembled)
-    request = apply_change(wanted, turn.change)
+    log_phase(turn, "assemble_api_request", assembled)
+    request = apply_change(await transform_request(turn, deps, assembled), turn.change)
+    log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}")
     gate = await run_preflight_gate(turn, deps, request)
     log_phase(turn, "run_preflight_gate", gate)
     match gate:

@@ -41,8 +41,9 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
         await _step(turn, "counting tokens", lambda: _count(turn, deps))
         await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
     await _step(turn, "releasing the task's resources", lambda: deps.executor.release(turn.task_id))
-    for failure in turn.events.failures.values():
-        log_phase(turn, "finalize_turn", "CallbackFailed", logging.WARNING, failure)
+    for name, failure in turn.events.failures.items():
+        if not name.startswith("hook "):  # those were logged as they failed
+            log_phase(turn, "finalize_turn", "CallbackFailed", logging.WARNING, failure)
     log_phase(turn, "finalize_turn", ending.reason, logging.INFO)
     result = build_result(turn, deps, ending)
     await after_turn(turn, deps, result)
