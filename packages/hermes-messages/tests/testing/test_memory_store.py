@@ -5,6 +5,7 @@ import pytest
 
 from hermes_messages import (
     AssistantMessage,
+    ConfigurationError,
     JsonValue,
     LeaseLostError,
     SessionNotFoundError,
@@ -18,8 +19,12 @@ from hermes_messages.protocols import (
     NewMessage,
     SessionInfo,
     SessionStore,
+    SupportsCompression,
+    SupportsLeaseQueue,
     SupportsLeases,
     SupportsSearch,
+    SupportsSessionState,
+    SupportsSuspension,
 )
 from hermes_messages.testing import MemoryStore
 
@@ -35,6 +40,22 @@ def _has_leases(store: MemoryStore) -> SupportsLeases:
 
 
 def _can_search(store: MemoryStore) -> SupportsSearch:
+    return store
+
+
+def _has_a_queue(store: MemoryStore) -> SupportsLeaseQueue:
+    return store
+
+
+def _suspends(store: MemoryStore) -> SupportsSuspension:
+    return store
+
+
+def _keeps_values(store: MemoryStore) -> SupportsSessionState:
+    return store
+
+
+def _compresses(store: MemoryStore) -> SupportsCompression:
     return store
 
 
@@ -244,5 +265,59 @@ def test_the_best_hit_comes_first() -> None:
         assert [hit.seq for hit in hits] == [2, 4, 1]
         assert hits[0].snippet == ">>>fox<<< fox fox"
         assert await store.search_messages("fox", limit=0) == []
+
+    asyncio.run(main())
+
+
+def test_who_waits_gets_a_lease_that_expires() -> None:
+    async def main() -> None:
+        clock = Clock()
+        store = MemoryStore(clock=clock)
+        await store.acquire_session_turn_lease("s", "gone", 10.0)
+        waiting = asyncio.ensure_future(store.acquire_session_turn_lease("s", "next", 10.0))
+        while "acquire_session_turn_lease" not in store.calls[1:]:
+            await asyncio.sleep(0)
+        clock.now += 11.0
+        lease = await asyncio.wait_for(waiting, 5)
+        assert (lease.holder, lease.number) == ("next", 2)
+
+    asyncio.run(main())
+
+
+def test_a_child_takes_over_what_describes_the_session() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.ensure_session("s", SessionInfo(title="t", model="m", system_prompt="p"))
+        await store.update_session_meta("s", metadata={"k": 1})
+        await store.set_session_state("s", "todos", ["one"])
+        assert await store.archive_and_compact("s", HI, child_session_id="child") == "child"
+        child = store.record("child")
+        assert (child.title, child.model, child.system_prompt, child.metadata) == ("t", "m", "p", {"k": 1})
+        assert (child.parent_session_id, store.record("s").end_reason) == ("s", "compression")
+        assert await store.get_session_state("child", "todos") == ["one"]
+
+    asyncio.run(main())
+
+
+def test_messages_that_were_compressed_away_are_still_found() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        await store.append_messages_batch("s", [NewMessage("a", UserMessage("a needle"))])
+        await store.archive_and_compact("s", HI)
+        assert store.messages("s") == [UserMessage("hi")]
+        assert [hit.seq for hit in await store.search_messages("needle")] == [1]
+
+    asyncio.run(main())
+
+
+def test_a_uid_given_twice_is_refused_before_anything_is_archived() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await with_session(store)
+        await store.append_messages_batch("s", HI)
+        with pytest.raises(ConfigurationError):
+            await store.archive_and_compact("s", [*HI, *HI])
+        assert store.messages("s") == [UserMessage("hi")]
 
     asyncio.run(main())

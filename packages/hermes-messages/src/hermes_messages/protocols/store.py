@@ -213,7 +213,8 @@ class SupportsSuspension(Protocol):
     async def suspend_round(
         self, round_: ToolRound, pending: JsonValue, *, lease: LeaseToken | None = None
     ) -> None:
-        """Mark an open round and keep `pending` (JSON) with it. The last result takes the mark away."""
+        """Mark an open round and keep `pending` (JSON) with it, in place of what was kept before. The last
+        result takes the mark away. Raises `StoreError` for a round whose results are all there."""
         ...
 
     async def resume_round(self, round_: ToolRound, *, lease: LeaseToken | None = None) -> None:
@@ -254,8 +255,8 @@ class SupportsCompression(Protocol):
 
         Without `child_session_id` the old messages are archived and the session goes on; with it the session
         ends and a child of the same lineage, and lease, begins. A message whose uid is known is carried over.
-        A repeated call changes nothing. Raises `StoreError` inside a tool round, `SessionNotFoundError`,
-        `LeaseLostError`.
+        A repeated call changes nothing. Raises `StoreError` inside a tool round and for a second child,
+        `SessionNotFoundError`, `LeaseLostError`.
         """
         ...
 

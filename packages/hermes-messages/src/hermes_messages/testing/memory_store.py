@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import re
-import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from hermes_messages.argument_text import JsonObject, JsonValue
-from hermes_messages.errors import LeaseLostError, SessionNotFoundError, StoreError
+from hermes_messages.argument_text import JsonValue
+from hermes_messages.errors import ConfigurationError, StoreError
 from hermes_messages.messages import AssistantMessage, Message, ToolMessage
-from hermes_messages.parts import content_text
 from hermes_messages.protocols.store import (
     LeaseToken,
     MessageHit,
@@ -23,91 +16,18 @@ from hermes_messages.protocols.store import (
     SessionInfo,
     SessionRecord,
     StoredMessage,
+    SuspendedRound,
     ToolRound,
 )
+from hermes_messages.testing.memory_sessions import MemorySession, copied, words_of
+from hermes_messages.testing.memory_turns import MemoryTurns, StoreHook
 from hermes_messages.usage import Usage, add_usage
 
 __all__ = ["MemoryStore", "StoreHook"]
 
-StoreHook = Callable[[str], Awaitable[None] | None]
-"""Called with the name of the method."""
 
-
-class _Place:
-    """A place in the order of a session: a message, or one kept for a result."""
-
-    __slots__ = ("created_at", "message", "seq", "uid")
-
-    def __init__(self, seq: int, uid: str) -> None:
-        self.seq = seq
-        self.uid = uid
-        self.message: Message | None = None
-        self.created_at = 0.0
-
-
-class _Session:
-    def __init__(self, session_id: str, info: SessionInfo, now: float) -> None:
-        self.id = session_id
-        self.info = info
-        self.system_prompt = info.system_prompt
-        self.metadata = _copy(info.metadata)
-        self.created_at = self.updated_at = now
-        self.ended_at: float | None = None
-        self.end_reason: str | None = None
-        self.places: list[_Place] = []
-        self.by_uid: dict[str, _Place] = {}
-        self.rounds: dict[str, ToolRound] = {}
-        self.api_calls = 0
-        self.usage = Usage()
-
-    def stored(self) -> list[StoredMessage]:
-        return [
-            StoredMessage(seq=place.seq, uid=place.uid, message=place.message, created_at=place.created_at)
-            for place in self.places
-            if place.message is not None
-        ]
-
-    def add_place(self, uid: str) -> _Place:
-        place = _Place(len(self.places) + 1, uid)
-        self.places.append(place)
-        self.by_uid[uid] = place
-        return place
-
-    def put(self, place: _Place, message: Message, now: float) -> None:
-        place.message = message
-        place.created_at = self.updated_at = now
-
-    def record(self) -> SessionRecord:
-        return SessionRecord(
-            id=self.id,
-            source=self.info.source,
-            title=self.info.title,
-            model=self.info.model,
-            provider=self.info.provider,
-            cwd=self.info.cwd,
-            parent_session_id=self.info.parent_session_id,
-            system_prompt=self.system_prompt,
-            metadata=_copy(self.metadata),
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            ended_at=self.ended_at,
-            end_reason=self.end_reason,
-            message_count=sum(place.message is not None for place in self.places),
-            api_calls=self.api_calls,
-            usage=self.usage,
-        )
-
-
-class _Fault:
-    def __init__(self, method: str, error: Exception, times: int, *, after: bool) -> None:
-        self.method = method
-        self.error = error
-        self.times = times
-        self.after = after
-
-
-class MemoryStore:
-    """Satisfies `SessionStore`, `SupportsLeases` and `SupportsSearch`.
+class MemoryStore(MemoryTurns):
+    """Satisfies `SessionStore` and every `Supports...` Protocol beside it.
 
     Every method suspends once before and once after it does its work, so that a cancellation can meet it
     there; the work itself happens whole or not at all. `before` and `after` are called with the method's name
@@ -116,28 +36,6 @@ class MemoryStore:
     `messages` and `record` look into the store without awaiting, also when it is closed. `clock` gives the
     time in seconds since the epoch, for leases that expire when a test says so.
     """
-
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.time,
-        before: StoreHook | None = None,
-        after: StoreHook | None = None,
-    ) -> None:
-        self._clock = clock
-        self.before = before
-        self.after = after
-        self.calls: list[str] = []
-        self.closed = False
-        self._sessions: dict[str, _Session] = {}
-        self._leases: dict[str, LeaseToken] = {}
-        self._lease_numbers: Counter[str] = Counter()
-        self._faults: list[_Fault] = []
-
-    def fail_next(self, method: str, error: Exception, *, times: int = 1, after: bool = False) -> None:
-        """Make the next `times` calls of `method` raise `error`: before anything is kept, or with `after`
-        when all is kept, as when a connection dies under the answer to a commit."""
-        self._faults.append(_Fault(method, error, times, after=after))
 
     def messages(self, session_id: str) -> list[Message]:
         """The session's messages in order; an empty list when there is no such session."""
@@ -153,17 +51,12 @@ class MemoryStore:
         """All sessions, oldest first."""
         return tuple(self._sessions)
 
-    def held_lease(self, session_id: str) -> LeaseToken | None:
-        """The lease that is held on the session now, or None."""
-        lease = self._leases.get(session_id)
-        return lease if lease is not None and lease.expires_at > self._clock() else None
-
     async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:
         """See `SessionStore`."""
         async with self._step("ensure_session"):
             session = self._sessions.get(session_id)
             if session is None:
-                session = self._sessions[session_id] = _Session(session_id, info, self._clock())
+                session = self._sessions[session_id] = MemorySession(session_id, info, self._clock())
             return session.record()
 
     async def get_session(self, session_id: str) -> SessionRecord | None:
@@ -222,6 +115,8 @@ class MemoryStore:
             place = session.places[round_.result_seqs[position] - 1]
             if place.message is None:
                 session.put(place, message, self._clock())
+            if not session.is_open(round_):
+                session.suspended.pop(round_.assistant_seq, None)
 
     async def update_session_meta(
         self,
@@ -235,7 +130,7 @@ class MemoryStore:
             session = self._session(session_id)
             if system_prompt is not None:
                 session.system_prompt = system_prompt
-            session.metadata.update(_copy(metadata or {}))
+            session.metadata.update(copied(metadata or {}))
             session.updated_at = self._clock()
 
     async def update_token_counts(self, session_id: str, usage: Usage | None, *, api_calls: int) -> None:
@@ -257,112 +152,109 @@ class MemoryStore:
         self.calls.append("close")
         self.closed = True
 
-    async def try_acquire_session_turn_lease(
-        self, session_id: str, holder: str, ttl_s: float
-    ) -> LeaseToken | None:
-        """See `SupportsLeases`."""
-        async with self._step("try_acquire_session_turn_lease"):
-            held = self.held_lease(session_id)
-            token = None
-            if held is None or held.holder == holder:
-                self._lease_numbers[session_id] += 1
-                token = LeaseToken(session_id, holder, self._lease_numbers[session_id], self._clock() + ttl_s)
-                self._leases[session_id] = token
-        return token
+    async def suspend_round(
+        self, round_: ToolRound, pending: JsonValue, *, lease: LeaseToken | None = None
+    ) -> None:
+        """See `SupportsSuspension`. Raises `StoreError` for a round that is not open."""
+        async with self._step("suspend_round"):
+            session = self._writable(round_.session_id, lease)
+            if round_ not in session.rounds.values() or not session.is_open(round_):
+                raise StoreError(f"session {session.id!r} has no such open round; nothing was changed")
+            kept = copied({"pending": pending})["pending"]
+            session.suspended[round_.assistant_seq] = SuspendedRound(round_, kept)
 
-    async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
-        """See `SupportsLeases`."""
-        async with self._step("refresh_session_turn_lease"):
-            current = self._leases.get(lease.session_id)
-            if current is None or current.number != lease.number:
-                raise LeaseLostError(f"the lease on session {lease.session_id!r} is no longer yours")
-            token = msgspec.structs.replace(current, expires_at=self._clock() + ttl_s)
-            self._leases[lease.session_id] = token
-        return token
+    async def resume_round(self, round_: ToolRound, *, lease: LeaseToken | None = None) -> None:
+        """See `SupportsSuspension`."""
+        async with self._step("resume_round"):
+            self._writable(round_.session_id, lease).suspended.pop(round_.assistant_seq, None)
 
-    async def release_session_turn_lease(self, lease: LeaseToken) -> None:
-        """See `SupportsLeases`."""
-        async with self._step("release_session_turn_lease"):
-            current = self._leases.get(lease.session_id)
-            if current is not None and current.number == lease.number:
-                del self._leases[lease.session_id]
+    async def suspended_rounds(self, session_id: str) -> list[SuspendedRound]:
+        """See `SupportsSuspension`."""
+        async with self._step("suspended_rounds"):
+            return [found for _, found in sorted(self._session(session_id).suspended.items())]
+
+    async def get_session_state(self, session_id: str, name: str) -> JsonValue:
+        """See `SupportsSessionState`."""
+        async with self._step("get_session_state"):
+            return copied(self._session(session_id).state).get(name)
+
+    async def set_session_state(self, session_id: str, name: str, value: JsonValue) -> None:
+        """See `SupportsSessionState`."""
+        async with self._step("set_session_state"):
+            state = self._session(session_id).state
+            if value is None:
+                state.pop(name, None)
+            else:
+                state.update(copied({name: value}))
+
+    async def archive_and_compact(
+        self,
+        session_id: str,
+        messages: Sequence[NewMessage],
+        *,
+        child_session_id: str | None = None,
+        lease: LeaseToken | None = None,
+    ) -> str:
+        """See `SupportsCompression`. Raises `ConfigurationError` for a uid that is given twice."""
+        if len({new.uid for new in messages}) != len(messages):
+            raise ConfigurationError("two messages have the same uid; nothing was changed")
+        async with self._step("archive_and_compact"):
+            session = self._writable(session_id, lease)
+            if child_session_id is not None:
+                self._begin_child(session, child_session_id, messages)
+            elif not session.holds(messages):
+                _refuse_open_rounds(session)
+                session.replace(messages, self._clock())
+        return session_id if child_session_id is None else child_session_id
+
+    async def resolve_resume_session_id(self, session_id: str) -> str:
+        """See `SupportsCompression`."""
+        async with self._step("resolve_resume_session_id"):
+            lineage = self._lineage(session_id)
+            of_lineage = [session.id for session in self._sessions.values() if session.lineage == lineage]
+            return of_lineage[-1] if of_lineage else session_id
 
     async def search_messages(
         self, query: str, *, session_id: str | None = None, role: str | None = None, limit: int = 20
     ) -> list[MessageHit]:
         """See `SupportsSearch`. Words are compared without case, as parts of the text."""
         async with self._step("search_messages"):
-            words = [word for word in re.findall(r"\w+", query.lower()) if word]
+            words = words_of(query)
             found: list[tuple[int, MessageHit]] = []
             for session in self._sessions.values() if words else ():
                 if session_id is None or session.id == session_id:
-                    found.extend(_search(session, words, role))
+                    found.extend(session.search(words, role))
             found.sort(key=lambda hit: -hit[0])
         return [hit for _, hit in found[: max(limit, 0)]]
 
-    def _session(self, session_id: str) -> _Session:
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise SessionNotFoundError(session_id)
-        return session
-
-    def _writable(self, session_id: str, lease: LeaseToken | None) -> _Session:
-        """The session, if `lease` (or its absence) allows to write its transcript now."""
-        session = self._session(session_id)
-        if lease is not None and lease.session_id != session_id:
-            raise LeaseLostError(f"the lease is for session {lease.session_id!r}, not {session_id!r}")
-        if lease is None and self.held_lease(session_id) is not None:
-            raise LeaseLostError(f"someone holds a lease on session {session_id!r}; nothing was stored")
-        current = self._leases.get(session_id)
-        if lease is not None and (current is None or current.number != lease.number):
-            raise LeaseLostError(
-                f"the lease on session {session_id!r} was taken over or given back; nothing was stored"
-            )
-        return session
-
-    @asynccontextmanager
-    async def _step(self, method: str) -> AsyncIterator[None]:
-        """One method: a point before, the work of the block, a point after."""
-        self.calls.append(method)
-        if self.closed:
-            raise StoreError(f"{method} on a closed MemoryStore")
-        await asyncio.sleep(0)
-        await _call_hook(self.before, method)
-        self._fail(method, after=False)
-        yield
-        self._fail(method, after=True)
-        await _call_hook(self.after, method)
-        await asyncio.sleep(0)
-
-    def _fail(self, method: str, *, after: bool) -> None:
-        for fault in self._faults:
-            if fault.method == method and fault.after == after and fault.times > 0:
-                fault.times -= 1
-                raise fault.error
+    def _begin_child(self, session: MemorySession, child_id: str, messages: Sequence[NewMessage]) -> None:
+        """End the session and begin the next of its lineage, unless that was done before."""
+        children = [
+            other.id
+            for other in self._sessions.values()
+            if other.info.parent_session_id == session.id and other.lineage == session.lineage
+        ]
+        if child_id in children:
+            return
+        if children or child_id in self._sessions:
+            raise StoreError(f"session {session.id!r} can not become {child_id!r}; nothing was changed")
+        _refuse_open_rounds(session)
+        now = self._clock()
+        info = msgspec.structs.replace(
+            session.info,
+            parent_session_id=session.id,
+            system_prompt=session.system_prompt,
+            metadata=session.metadata,
+        )
+        child = self._sessions[child_id] = MemorySession(child_id, info, now)
+        child.lineage = session.lineage
+        child.state = copied(session.state)
+        child.replace(messages, now)
+        session.ended_at = session.ended_at or now
+        session.end_reason = "compression"
+        session.updated_at = now
 
 
-async def _call_hook(hook: StoreHook | None, method: str) -> None:
-    if hook is not None:
-        called = hook(method)
-        if inspect.isawaitable(called):
-            await called
-
-
-def _copy(metadata: Mapping[str, JsonValue]) -> JsonObject:
-    """A copy that shares nothing, as a store makes one. Raises `TypeError` for what is no JSON."""
-    return msgspec.json.decode(msgspec.json.encode(metadata), type=dict)
-
-
-def _search(session: _Session, words: list[str], role: str | None) -> list[tuple[int, MessageHit]]:
-    hits = []
-    for stored in session.stored():
-        message_role = str(stored.message.__struct_config__.tag)
-        text = content_text(stored.message.content)
-        lowered = text.lower()
-        if (role is None or role == message_role) and all(word in lowered for word in words):
-            begin = lowered.index(words[0])
-            end = begin + len(words[0])
-            snippet = f"{text[max(0, begin - 40) : begin]}>>>{text[begin:end]}<<<{text[end : end + 40]}"
-            hit = MessageHit(session_id=session.id, seq=stored.seq, role=message_role, snippet=snippet)
-            hits.append((sum(lowered.count(word) for word in words), hit))
-    return hits
+def _refuse_open_rounds(session: MemorySession) -> None:
+    if any(session.is_open(round_) for round_ in session.rounds.values()):
+        raise StoreError(f"session {session.id!r} is inside a round of tool calls; nothing was changed")

@@ -8,10 +8,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
-from hermes_messages.errors import HermesError, SessionNotFoundError, StoreError
+from hermes_messages.errors import HermesError, StoreError
 from hermes_messages.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from hermes_messages.parts import content_text
-from hermes_messages.protocols.store import NewMessage, SessionInfo, SessionStore
+from hermes_messages.protocols.store import (
+    NewMessage,
+    SessionInfo,
+    SessionStore,
+    SupportsSessionState,
+    SupportsSuspension,
+    SuspendedRound,
+)
 from hermes_messages.testing.conformance.report import (
     CANCEL_POINTS,
     UnmetError,
@@ -25,6 +32,7 @@ from hermes_messages.testing.conformance.store_samples import (
     MakeStore,
     Opened,
     new_messages,
+    raises_not_found,
     round_of,
     stored,
     with_session,
@@ -32,14 +40,6 @@ from hermes_messages.testing.conformance.store_samples import (
 from hermes_messages.usage import Usage
 
 __all__ = ["DurabilityChecks", "MessageChecks"]
-
-
-async def _raises_not_found(attempt: Awaitable[object], what: str) -> None:
-    try:
-        await attempt
-    except SessionNotFoundError:
-        return
-    raise UnmetError(f"{what} on an unknown session raised no SessionNotFoundError")
 
 
 class MessageChecks:
@@ -67,8 +67,8 @@ class MessageChecks:
         async with Opened(self._make) as store:
             unknown = f"check-{uuid4().hex}"
             expect(await store.get_session(unknown) is None, "get_session of an unknown session is not None")
-            await _raises_not_found(store.append_messages_batch(unknown, new_messages("a")), "append")
-            await _raises_not_found(store.begin_tool_round(unknown, "u", round_of("c")), "begin_tool_round")
+            await raises_not_found(store.append_messages_batch(unknown, new_messages("a")), "append")
+            await raises_not_found(store.begin_tool_round(unknown, "u", round_of("c")), "begin_tool_round")
             expect(await store.get_session(unknown) is None, "a refused write made a session")
 
     async def messages_come_back_as_they_were(self) -> None:
@@ -307,7 +307,16 @@ class DurabilityChecks:
             round_ = await store.begin_tool_round(session_id, "round", message)
             await store.set_tool_result(round_, 1, ToolMessage("b", "2"))
             await store.update_session_meta(session_id, system_prompt="prompt")
+            if isinstance(store, SupportsSuspension):
+                await store.suspend_round(round_, "pending")
+            if isinstance(store, SupportsSessionState):
+                await store.set_session_state(session_id, "todos", ["one"])
         async with Opened(self._reopen) as store:
+            if isinstance(store, SupportsSuspension):
+                found = await store.suspended_rounds(session_id)
+                expect(found == [SuspendedRound(round_, "pending")], f"suspended rounds came back: {found!r}")
+            if isinstance(store, SupportsSessionState):
+                expect(await store.get_session_state(session_id, "todos") == ["one"], "a value is gone")
             back = await stored(store, session_id)
             expect(back == [UserMessage("ask"), message, ToolMessage("b", "2")], f"came back: {back!r:.300}")
             record = await store.get_session(session_id)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from hermes_messages.errors import HermesError
 
 __all__ = [
+    "CANCEL_POINTS",
     "BrokenPromise",
     "ConformanceError",
     "UnmetError",

@@ -1,14 +1,25 @@
-"""What every `SessionStore` must do, and what one with leases or search must do besides."""
+"""What every `SessionStore` must do, and what one must do besides that has more methods."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from hermes_messages.protocols.store import SessionStore, SupportsLeases, SupportsSearch
+from hermes_messages.protocols.store import (
+    SessionStore,
+    SupportsCompression,
+    SupportsLeaseQueue,
+    SupportsLeases,
+    SupportsSearch,
+    SupportsSessionState,
+    SupportsSuspension,
+)
+from hermes_messages.testing.conformance.compression_checks import CompressionChecks
 from hermes_messages.testing.conformance.lease_checks import LeaseChecks
 from hermes_messages.testing.conformance.message_checks import DurabilityChecks, MessageChecks
+from hermes_messages.testing.conformance.queue_checks import QueueChecks
 from hermes_messages.testing.conformance.report import BrokenPromise, ConformanceError, made, run_checks
 from hermes_messages.testing.conformance.search_checks import SearchChecks
+from hermes_messages.testing.conformance.session_checks import StateChecks, SuspensionChecks
 
 __all__ = ["MakeStore", "check_store"]
 
@@ -18,23 +29,25 @@ MakeStore = Callable[[], SessionStore | Awaitable[SessionStore]]
 async def check_store(
     make_store: MakeStore, *, reopen: MakeStore | None = None, limit_s: float = 20.0
 ) -> None:
-    """Check the promises of `SessionStore`, and of `SupportsLeases` and `SupportsSearch` where the store has
-    their methods. Raises `ConformanceError`, which lists the broken ones.
+    """Check the promises of `SessionStore`, and of each `Supports...` Protocol whose methods the store has.
+    Raises `ConformanceError`, which lists the broken ones.
 
     `make_store` makes a store that is ready to use, each time with other data or with the same. `reopen`
     makes one on the data of the store that `make_store` made last, to see that they survive. Each check takes
     at most `limit_s` seconds.
     """
     probe = await made(make_store())
-    has_leases, has_search = isinstance(probe, SupportsLeases), isinstance(probe, SupportsSearch)
+    more: list[tuple[bool, object]] = [
+        (reopen is not None, DurabilityChecks(make_store, reopen or make_store)),
+        (isinstance(probe, SupportsLeases), LeaseChecks(make_store)),
+        (isinstance(probe, SupportsLeaseQueue), QueueChecks(make_store, limit_s)),
+        (isinstance(probe, SupportsSuspension), SuspensionChecks(make_store)),
+        (isinstance(probe, SupportsSessionState), StateChecks(make_store)),
+        (isinstance(probe, SupportsCompression), CompressionChecks(make_store, limit_s)),
+        (isinstance(probe, SupportsSearch), SearchChecks(make_store)),
+    ]
     await probe.close()
-    groups: list[object] = [MessageChecks(make_store, limit_s)]
-    if reopen is not None:
-        groups.append(DurabilityChecks(make_store, reopen))
-    if has_leases:
-        groups.append(LeaseChecks(make_store))
-    if has_search:
-        groups.append(SearchChecks(make_store))
+    groups = [MessageChecks(make_store, limit_s), *(group for applies, group in more if applies)]
     broken: list[BrokenPromise] = []
     for group in groups:
         try:

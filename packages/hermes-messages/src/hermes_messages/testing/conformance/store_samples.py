@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from msgspec import Raw
 
+from hermes_messages.errors import SessionNotFoundError
 from hermes_messages.messages import (
     AssistantMessage,
     Message,
@@ -21,8 +22,12 @@ from hermes_messages.protocols.store import (
     NewMessage,
     SessionInfo,
     SessionStore,
+    SupportsCompression,
+    SupportsLeaseQueue,
     SupportsLeases,
     SupportsSearch,
+    SupportsSessionState,
+    SupportsSuspension,
 )
 from hermes_messages.testing.conformance.report import UnmetError, made
 from hermes_messages.usage import Usage
@@ -30,10 +35,15 @@ from hermes_messages.usage import Usage
 __all__ = [
     "ALL_KINDS",
     "ODD_TEXTS",
+    "CompressingStore",
     "LeasedStore",
     "Opened",
+    "QueueStore",
     "SearchStore",
+    "StateStore",
+    "SuspendingStore",
     "new_messages",
+    "raises_not_found",
     "round_of",
     "stored",
     "with_session",
@@ -97,6 +107,31 @@ class LeasedStore(SessionStore, SupportsLeases, Protocol):
 
 class SearchStore(SessionStore, SupportsSearch, Protocol):
     """A store with search."""
+
+
+class QueueStore(SessionStore, SupportsLeases, SupportsLeaseQueue, Protocol):
+    """A store with leases that can be waited for."""
+
+
+class SuspendingStore(SessionStore, SupportsSuspension, Protocol):
+    """A store that marks rounds which wait."""
+
+
+class StateStore(SessionStore, SupportsSessionState, Protocol):
+    """A store that keeps named values."""
+
+
+class CompressingStore(SessionStore, SupportsCompression, Protocol):
+    """A store whose conversations can be compressed."""
+
+
+async def raises_not_found(attempt: Awaitable[object], what: str) -> None:
+    """Raise `UnmetError` unless `attempt` raises `SessionNotFoundError`."""
+    try:
+        await attempt
+    except SessionNotFoundError:
+        return
+    raise UnmetError(f"{what} on an unknown session raised no SessionNotFoundError")
 
 
 async def with_session(store: SessionStore) -> str:
