@@ -274,9 +274,10 @@ def test_who_waits_gets_a_lease_that_expires() -> None:
         clock = Clock()
         store = MemoryStore(clock=clock)
         await store.acquire_session_turn_lease("s", "gone", 10.0)
+        asked = asyncio.Event()
+        store.before = lambda _: asked.set()
         waiting = asyncio.ensure_future(store.acquire_session_turn_lease("s", "next", 10.0))
-        while "acquire_session_turn_lease" not in store.calls[1:]:
-            await asyncio.sleep(0)
+        await asked.wait()
         clock.now += 11.0
         lease = await asyncio.wait_for(waiting, 5)
         assert (lease.holder, lease.number) == ("next", 2)

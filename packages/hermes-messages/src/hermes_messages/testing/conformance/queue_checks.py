@@ -72,7 +72,7 @@ class QueueChecks:
                     waiting, timeout=self._limit_s / 4, return_when=asyncio.FIRST_COMPLETED
                 )
                 expect(done == {task}, f"the lease that came free did not go to {name}, whose turn it was")
-                lease, number = task.result(), lease.number
+                lease, number = await task, lease.number
                 expect(lease.number > number, f"the number went from {number} to {lease.number}")
                 waiting.remove(task)
             await store.release_session_turn_lease(lease)
