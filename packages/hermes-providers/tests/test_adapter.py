@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from contextlib import aclosing
 
 import pytest
 
 from byte_server import ByteServer, Close, Hold, Request, Reset, Script, chunked, head, plain, stream
 from hermes_messages import (
-    ConfigurationError,
     ErrorKind,
     FinishReason,
-    HermesError,
-    MissingDependencyError,
     ProviderError,
     ReasoningDelta,
     ResponseDone,
@@ -267,24 +263,6 @@ def test_open_and_close_can_be_repeated() -> None:
             await answer(provider)
             await provider.close()
 
-    run(main())
-
-
-UNUSABLE: dict[str, type[HermesError]] = {"socks://u:hunter2@127.0.0.1:10808": ConfigurationError}
-if importlib.util.find_spec("socksio") is None:
-    UNUSABLE["socks5://u:hunter2@127.0.0.1:1"] = MissingDependencyError
-
-
-@pytest.mark.parametrize(("proxy", "kind"), UNUSABLE.items())
-def test_proxy_that_can_not_be_used_is_told_at_open(
-    proxy: str, kind: type[HermesError], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main() -> None:
-        with pytest.raises(kind) as caught:
-            await provider_at("http://h.example/v1").open()
-        assert "hunter2" not in str(caught.value)
-
-    monkeypatch.setenv("ALL_PROXY", proxy)
     run(main())
 
 

@@ -92,7 +92,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_credentials.test_key_is_trimmed",
         "test_credentials.test_key_that_no_header_carries_is_refused_without_showing_it",
         "test_credentials.test_base_url_that_can_not_work_is_refused",
-        "test_adapter.test_proxy_that_can_not_be_used_is_told_at_open",
+        "engines/test_proxy.test_proxy_that_can_not_be_used_is_told_at_open",
         "test_request.test_half_surrogate_pairs_do_not_stop_a_request",
     ),
     # Framing
@@ -126,9 +126,10 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "transport errors in disguise": (
         "test_transport.test_transport_errors_are_told_apart_by_what_a_repetition_can_mend",
-        "test_adapter.test_connection_lost_in_the_middle",
+        "engines/test_requests.test_connection_lost",
+        "engines/test_requests.test_what_is_no_http_is_a_transport_error",
         "test_field_cases.test_broken_json_in_a_success_is_the_hosts_failure",
-        "test_tls.test_certificate_that_nobody_vouches_for_is_refused_once_and_nothing_is_sent",
+        "engines/test_tls.test_certificate_that_nobody_vouches_for_is_refused_once_and_nothing_is_sent",
     ),
     "a context overflow in all its wordings": (
         "test_classify.test_verbatim_text_of_each_row_is_judged_by_its_row",
@@ -144,13 +145,13 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     # Connections
     "leaks after cancelling, breaking off, error answers": (
-        "test_adapter.test_cancelled_streams_leak_no_connection",
-        "test_adapter.test_early_break_leaks_no_connection",
-        "test_adapter.test_error_answers_leak_no_connection",
-        "test_adapter.test_cancel_at_any_moment_leaks_no_connection",
+        "engines/test_waits.test_two_connections_outlast_five_of_everything",
+        "engines/test_waits.test_cancel_at_each_stage_leaks_nothing",
+        "engines/test_waits.test_cancel_at_any_moment_leaks_no_connection",
+        "engines/test_http2.test_two_connections_outlast_five_cancelled_streams",
     ),
     "a client used in a second event loop": (
-        "test_adapter.test_second_event_loop_works_without_a_close_in_the_first",
+        "engines/test_requests.test_second_event_loop",
         "test_limiter.test_starts_afresh_in_another_event_loop",
     ),
 }
@@ -159,7 +160,7 @@ CASES: dict[str, tuple[str, ...]] = {
 @lru_cache
 def names_in(module: str) -> frozenset[str]:
     tree = ast.parse((Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,7 +19,7 @@ from hermes_providers import HttpProvider, KeyFunction, KeyPool, KeySource, Rate
 from hermes_providers.credentials import Secret
 from hermes_providers.keys import FixedKey, key_source
 from hermes_providers.rotation import COOLDOWN_S, AllResting, Rotation
-from wire_help import answer, run, text_answer
+from wire_help import answer, ask, run, text_answer
 
 OK = stream(text_answer("ok"))
 REFUSED = plain(b'{"error":{"message":"Incorrect API key provided"}}', "401 Unauthorized")
@@ -349,5 +351,38 @@ def test_wait_of_a_limited_route_holds_all_who_share_its_limiter() -> None:
             assert asyncio.get_running_loop().time() - started >= 0.035
             await one.close()
             await two.close()
+
+    run(main())
+
+
+def test_key_that_many_calls_find_refused_is_renewed_once_for_all() -> None:
+    async def main() -> None:
+        number = itertools.count()
+        async with ByteServer([*[REFUSED] * 8, OK]) as server:
+            source = KeyFunction(lambda: f"key-number-{next(number)}", keep_s=60)
+            providers = [keyed(server, source) for _ in range(8)]
+            answers = await asyncio.gather(*(answer(one) for one in providers))
+            assert {one.message.content for one in answers} == {"ok"}
+            assert Counter(keys_sent(server)) == {"key-number-0": 8, "key-number-1": 8}
+            for one in providers:
+                await one.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("key", [lambda: iter(["old-key-1", "new-key-2"]), None])
+def test_refused_key_is_renewed_also_where_tokens_are_counted(key: Any) -> None:
+    async def main() -> None:
+        counted = plain(b'{"input_tokens": 7}')
+        async with ByteServer([REFUSED, counted]) as server:
+            given = key() if key else None
+            provider = from_profile(
+                "anthropic",
+                ProviderOptions(base_url=server.base_url),
+                key=(lambda: next(given)) if given else ["old-key-1", "new-key-2"],
+            )
+            assert await provider.count_tokens(ask()) == 7
+            assert [request.headers["x-api-key"] for request in server.requests] == ["old-key-1", "new-key-2"]
+            await provider.close()
 
     run(main())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -246,6 +248,67 @@ def test_is_shared_by_all_providers_that_are_given_it() -> None:
             assert limiter.running == 0
             await one.close()
             await two.close()
+
+    run(main())
+
+
+def test_many_providers_keep_all_three_limits_together_and_a_cancelled_wait_gives_its_place_back() -> None:
+    async def main() -> None:
+        at_once, most, started = 0, 0, list[float]()
+        loop = asyncio.get_running_loop()
+
+        class Counted:
+            """A transport that answers after a moment and counts how many are under way."""
+
+            status, headers = 200, dict[str, str]()
+
+            def __init__(self) -> None:
+                self.body = text_answer("ok", usage={"prompt_tokens": 10, "completion_tokens": 10})
+
+            async def open(self) -> None: ...
+
+            async def close(self) -> None: ...
+
+            async def read(self, _clock: object) -> bytes:
+                body, self.body = self.body, b""
+                return body
+
+            @asynccontextmanager
+            async def post(self, *_request: object) -> AsyncIterator[Counted]:
+                nonlocal at_once, most
+                at_once += 1
+                most = max(most, at_once)
+                started.append(loop.time())
+                await asyncio.sleep(0.005)
+                try:
+                    yield Counted()
+                finally:
+                    at_once -= 1
+
+        limiter = RateLimiter(
+            requests_per_minute=6_000, tokens_per_minute=600_000, max_concurrent=4, window_s=0.1
+        )  # ten requests, a thousand tokens in a tenth of a second
+        providers = [
+            from_profile(
+                "custom",
+                ProviderOptions(base_url="http://h.example/v1"),
+                limiter=limiter,
+                transport=Counted(),
+            )
+            for _ in range(10)
+        ]
+        tasks = [asyncio.ensure_future(answer(one, ask(max_tokens=20))) for one in providers * 4]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for task in tasks[10:20]:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 10
+        assert len(started) == 30
+        assert most == 4
+        for first, eleventh in zip(started, started[10:], strict=False):
+            assert eleventh - first >= 0.095
+        assert (limiter.running, limiter.waiting) == (0, 0)
 
     run(main())
 

@@ -160,11 +160,9 @@ class HttpProvider:
                         continue
                     failure = read_error(await _error_body(reply))
                 self._learn(request, key, failure)
-                if may_renew and failure.kind in _OF_THE_KEY:
-                    key, may_renew = await self._route.keys.renew(key), False
-                    if key is not None:
-                        continue
-                raise failure
+                key, may_renew = await self._other_key(key, failure) if may_renew else None, False
+                if key is None:
+                    raise failure
             for event in assembler.flush():
                 yield event
             response = self._priced(request, assembler.finish(complete=incoming.complete))
@@ -184,14 +182,24 @@ class HttpProvider:
             return None
         request = without_refused(request, self._refusals.of(request.model))
         step: CountRequest | int | None = counter.first(request)
-        key = await self._route.keys.get()
+        key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
             clock = self._clock(request)
             async with self._transport.post(step.url, self._headers(key), step.body, clock) as reply:
-                if not 200 <= reply.status < 300:
-                    raise self._error_reader(reply)(await _error_body(reply))
-                step = counter.read(await _whole_body(reply, clock))
+                if 200 <= reply.status < 300:
+                    step = counter.read(await _whole_body(reply, clock))
+                    continue
+                failure = self._error_reader(reply)(await _error_body(reply))
+            if failure.kind in _OF_THE_KEY:  # all else may be limited apart from answering
+                self._route.keys.report(key, failure)
+            key, may_renew = await self._other_key(key, failure) if may_renew else None, False
+            if key is None:
+                raise failure
         return step
+
+    async def _other_key(self, refused: Secret | None, failure: ProviderError) -> Secret | None:
+        """Another key where that one was the reason of the failure, if there is one."""
+        return await self._route.keys.renew(refused) if failure.kind in _OF_THE_KEY else None
 
     def _admission(self, request: ChatRequest) -> AbstractAsyncContextManager[Permit | None]:
         if self._limiter is None:

@@ -6,14 +6,17 @@ import asyncio
 import importlib
 import importlib.util
 import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hermes_messages import ErrorKind, ProviderError
 from hermes_messages.protocols import ProviderOptions
-from hermes_providers import from_profile
-from wire_help import KEY, answer, run, text_answer
+from hermes_providers import HttpProvider, from_profile
+from wire_help import KEY, answer, ask, collect, run, text_answer
 
 FILES = Path(__file__).parent.parent / "tls"
 
@@ -24,57 +27,115 @@ if importlib.util.find_spec("h2") is not None:
     events: Any = importlib.import_module("h2.events")
 
     class Http2Server:
-        """Answers every stream with the same body, in two frames. Keeps the headers of each request."""
+        """Answers each request as its place in `plan` says; after that always whole. Keeps their headers."""
 
-        def __init__(self, body: bytes) -> None:
-            self._body = body
+        def __init__(self, plan: Sequence[str] = ()) -> None:
+            self._plan = list(plan)
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.load_cert_chain(FILES / "server.pem", FILES / "server-key.pem")
+            self._tls.set_alpn_protocols(["h2"])
             self.requests: list[dict[str, str]] = []
+            self.open = 0
+            self.changed = asyncio.Condition()
+            self.base_url = ""
 
-        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        @asynccontextmanager
+        async def running(self) -> AsyncIterator[Http2Server]:
+            async with await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls) as server:
+                self.base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+                yield self
+
+        async def wait_for(self, what: Callable[[], bool]) -> None:
+            async with self.changed:
+                await asyncio.wait_for(self.changed.wait_for(what), 5)
+
+        async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.open += 1
             connection = connections(configuration(client_side=False, header_encoding="utf-8"))
             connection.initiate_connection()
             writer.write(connection.data_to_send())
-            while data := await reader.read(65536):
-                for event in connection.receive_data(data):
-                    if isinstance(event, events.RequestReceived):
-                        self.requests.append(dict(event.headers))
-                    elif isinstance(event, events.StreamEnded):
-                        self._answer(connection, event.stream_id)
-                writer.write(connection.data_to_send())
-                await writer.drain()
+            with suppress(ConnectionError):
+                while data := await reader.read(65536):
+                    for event in connection.receive_data(data):
+                        if isinstance(event, events.RequestReceived):
+                            self.requests.append(dict(event.headers))
+                        elif isinstance(event, events.StreamEnded):
+                            self._answer(connection, event.stream_id)
+                    writer.write(connection.data_to_send())
+                    await writer.drain()
+                    async with self.changed:
+                        self.changed.notify_all()
             writer.close()
+            self.open -= 1
+            async with self.changed:
+                self.changed.notify_all()
 
         def _answer(self, connection: Any, stream: int) -> None:
-            connection.send_headers(stream, [(":status", "200"), ("content-type", "text/event-stream")])
-            half = len(self._body) // 2
-            connection.send_data(stream, self._body[:half])
-            connection.send_data(stream, self._body[half:], end_stream=True)
+            what = self._plan.pop(0) if self._plan else "whole"
+            status = "429" if what == "limited" else "200"
+            connection.send_headers(stream, [(":status", status), ("content-type", "text/event-stream")])
+            body = text_answer("over ", "two")
+            half = len(body) // 2
+            connection.send_data(stream, body[:half])
+            match what:
+                case "reset":
+                    connection.reset_stream(stream, error_code=2)
+                case "whole" | "limited":
+                    connection.send_data(stream, body[half:], end_stream=True)
+
+    def provider_at(server: Http2Server, **settings: Any) -> HttpProvider:
+        settings = {"http2": True, "ca_file": str(FILES / "authority.pem"), **settings}
+        options = ProviderOptions(base_url=server.base_url, api_key=KEY, settings=settings)
+        return from_profile("custom", options)
 
     @pytest.mark.parametrize("keep_alive", [None, False])
     def test_stream_over_http2(keep_alive: bool | None) -> None:
         async def main() -> None:
-            tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            tls.load_cert_chain(FILES / "server.pem", FILES / "server-key.pem")
-            tls.set_alpn_protocols(["h2"])
-            host = Http2Server(text_answer("over ", "two"))
-            async with await asyncio.start_server(host.serve, "127.0.0.1", 0, ssl=tls) as server:
-                port = server.sockets[0].getsockname()[1]
-                provider = from_profile(
-                    "custom",
-                    ProviderOptions(
-                        base_url=f"https://127.0.0.1:{port}/v1",
-                        api_key=KEY,
-                        settings={
-                            "http2": True,
-                            "ca_file": str(FILES / "authority.pem"),
-                            "keep_alive": keep_alive,
-                        },
-                    ),
-                )
-                for _ in range(2):
+            async with Http2Server().running() as server:
+                provider = provider_at(server, keep_alive=keep_alive)
+                for _ in range(3):
                     assert (await answer(provider)).message.content == "over two"
-                assert host.requests[0][":path"] == "/v1/chat/completions"
-                assert host.requests[0]["authorization"] == f"Bearer {KEY}"
+                assert server.requests[0][":path"] == "/v1/chat/completions"
+                assert server.requests[0]["authorization"] == f"Bearer {KEY}"
+                assert "connection" not in server.requests[0]
                 await provider.close()
+                await server.wait_for(lambda: server.open == 0)
 
         run(main())
+
+    @pytest.mark.parametrize("how", ["cancelled", "broken off", "timed out", "limited", "reset"])
+    def test_two_connections_outlast_five_cancelled_streams(how: str) -> None:
+        async def main() -> None:
+            plan = {"limited": "limited", "reset": "reset"}.get(how, "half")
+            async with Http2Server([plan] * 5).running() as server:
+                limit = 0.1 if how == "timed out" else 20
+                provider = provider_at(server, max_connections=2, between_events_s=limit)
+                for number in range(1, 6):
+                    await unfinished(how, server, provider, number)
+                    if how != "limited":  # the one tidy end among them
+                        await server.wait_for(lambda: server.open == 0)
+                async with asyncio.timeout(5):
+                    assert (await answer(provider)).message.content == "over two"
+                await provider.close()
+                await server.wait_for(lambda: server.open == 0)
+
+        run(main())
+
+    async def unfinished(how: str, server: Http2Server, provider: HttpProvider, number: int) -> None:
+        if how == "cancelled":
+            task = asyncio.ensure_future(collect(provider))
+            await server.wait_for(lambda: len(server.requests) >= number)
+            for _ in range(2):
+                task.cancel()
+                await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        elif how == "broken off":
+            async with aclosing(provider.stream(ask())) as deltas:
+                async for _delta in deltas:
+                    break
+        else:
+            kinds = {"timed out": ErrorKind.TIMEOUT, "limited": ErrorKind.RATE_LIMIT}
+            with pytest.raises(ProviderError) as caught:
+                await collect(provider)
+            assert caught.value.kind is kinds.get(how, ErrorKind.TRANSPORT)

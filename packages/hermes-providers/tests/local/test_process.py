@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes_messages.errors import ConfigurationError, MissingDependencyError, ProviderError
+from hermes_messages.errors import ConfigurationError, ErrorKind, MissingDependencyError, ProviderError
 from hermes_providers.local import LocalServer, LocalServerError, LocalServerOptions, process
 from hermes_providers.local.options import child_environment
 
@@ -91,8 +91,9 @@ def test_never_ready_ends_with_a_timeout_that_shows_the_log(fakes: FakeServers, 
     async def main() -> None:
         await fakes.server("never-ready", start_timeout_s=1.0).start()
 
-    with pytest.raises(LocalServerError, match=r"not ready within 1 s\n(.|\n)*still loading"):
+    with pytest.raises(LocalServerError, match=r"not ready within 1 s\n(.|\n)*still loading") as caught:
         asyncio.run(main())
+    assert caught.value.kind is ErrorKind.TIMEOUT
     assert not is_alive(fakes.pids()[0])
 
 
@@ -124,6 +125,7 @@ def test_bad_child_gives_an_error_with_the_reason_and_leaves_no_process(
     with pytest.raises(LocalServerError, match=message) as caught:
         asyncio.run(main())
     assert isinstance(caught.value, ProviderError)
+    assert caught.value.kind is ErrorKind.SERVER  # another try starts another server
     assert "\x1b" not in str(caught.value)
     assert not is_alive(fakes.pids()[0])
 
@@ -148,6 +150,8 @@ def test_death_in_the_middle_is_explained_with_signal_and_log(fakes: FakeServers
             server.raise_if_dead()
             os.kill(fakes.pids()[0], signal.SIGKILL)
             error = await server.explain_failure()
+            assert error is not None
+            assert error.kind is ErrorKind.SERVER
             assert "ended by signal 9" in str(error)
             assert "fake model loaded" in str(error)
             assert server.dead()
@@ -327,8 +331,9 @@ def test_program_that_does_not_exist_is_a_clear_error(fakes: FakeServers) -> Non
     async def main() -> None:
         await LocalServer(fakes.options(), program=["/no/such/python"]).start()
 
-    with pytest.raises(LocalServerError, match="can not be run"):
+    with pytest.raises(LocalServerError, match="can not be run") as caught:
         asyncio.run(main())
+    assert caught.value.kind is ErrorKind.NOT_FOUND  # no try mends that
 
 
 def test_missing_server_wheel_names_the_line_that_installs_it(

@@ -34,13 +34,18 @@ _REPORTED_FAULTS_OF_THE_CALLER = frozenset({"model", "template"})
 
 
 class LocalServerError(ProviderError):
-    """The local model server could not start, or died. `log_tail` is the end of what it printed."""
+    """The local model server could not start, or died. `log_tail` is the end of what it printed.
 
-    def __init__(self, message: str, *, log_tail: str = "") -> None:
+    Its kind says whether another try makes sense: `server` for one that died or has its port taken, since the
+    next try starts a new one; `timeout` for one that was not ready in time; `not_found` for a program that
+    is not there to be run; `unknown` for a wrong use of this object.
+    """
+
+    def __init__(self, message: str, *, kind: ErrorKind = ErrorKind.SERVER, log_tail: str = "") -> None:
         self.log_tail = log_tail
         shown = "\n  ".join(log_tail.splitlines()[-_LOG_LINES_SHOWN:])
         text = f"{message}\nits last log lines:\n  {shown}" if shown else message
-        super().__init__(text, kind=ErrorKind.UNKNOWN)
+        super().__init__(text, kind=kind)
 
 
 class _Report(msgspec.Struct, frozen=True):
@@ -127,7 +132,7 @@ class LocalServer:
     def base_url(self) -> str:
         """Where the OpenAI-compatible wires are, such as `http://127.0.0.1:40123/v1`."""
         if not self._url:
-            raise LocalServerError("the local model server has not been started")
+            raise LocalServerError("the local model server has not been started", kind=ErrorKind.UNKNOWN)
         return f"{self._url}/v1"
 
     @property
@@ -148,7 +153,9 @@ class LocalServer:
         use, not ready in time, died). After any error, CancelledError included, no process is left.
         """
         if self._child is not None:
-            raise LocalServerError("this local model server was already started; make a new LocalServer")
+            raise LocalServerError(
+                "this local model server was already started; make a new LocalServer", kind=ErrorKind.UNKNOWN
+            )
         if self._program is None:
             command = child_command(self.options)
         else:
@@ -161,7 +168,8 @@ class LocalServer:
         except TimeoutError:
             await self.close()
             raise self._error(
-                f"the local model server was not ready within {self.options.start_timeout_s:g} s"
+                f"the local model server was not ready within {self.options.start_timeout_s:g} s",
+                ErrorKind.TIMEOUT,
             ) from None
         except BaseException:
             await self.close()
@@ -236,7 +244,11 @@ class LocalServer:
                 start_new_session=True,
             )
         except OSError as error:
-            raise LocalServerError(f"the local model server can not be run: {error}") from error
+            absent = isinstance(error, (FileNotFoundError, PermissionError))
+            raise LocalServerError(
+                f"the local model server can not be run: {error}",
+                kind=ErrorKind.NOT_FOUND if absent else ErrorKind.SERVER,
+            ) from error
         finally:
             os.close(child_end)
         self._child, self._transport = child, transport
@@ -297,8 +309,9 @@ class LocalServer:
         how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
         return self._error(f"the local model server (pid {self.pid}) ended {how}")
 
-    def _error(self, message: str) -> LocalServerError:
-        return LocalServerError(message, log_tail="" if self._child is None else self._child.log_tail())
+    def _error(self, message: str, kind: ErrorKind = ErrorKind.SERVER) -> LocalServerError:
+        log_tail = "" if self._child is None else self._child.log_tail()
+        return LocalServerError(message, kind=kind, log_tail=log_tail)
 
 
 async def _any_done(
