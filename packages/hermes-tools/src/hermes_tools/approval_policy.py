@@ -1,0 +1,150 @@
+"""Which calls run, which are asked about and which are refused: rules as frozen data. Pure.
+
+>>> policy = ApprovalPolicy(rules=(
+...     ApprovalRule("allow", pattern="git push --force origin scratch"),
+...     ApprovalRule("deny", tool="write_file", pattern="*.lock"),
+...     ApprovalRule("ask", tool="mail_*", reason="mail leaves the house"),
+... ))
+>>> policy.judge("terminal", {"command": "git push --force origin scratch && git push -f"}).reason
+'it overwrites history that others have: git push -f'
+>>> policy.judge("write_file", {"path": "uv.lock", "content": ""}).action
+'deny'
+>>> policy.judge("read_file", {"path": "uv.lock"}).action
+'allow'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+
+from hermes_messages import ConfigurationError, JsonObject
+from hermes_tools.commands import Command, UnreadableCommandError, commands_of, danger_of, shown
+from hermes_tools.commands.questions import is_fork_bomb
+
+__all__ = ["Action", "ApprovalPolicy", "ApprovalRule", "Judgement"]
+
+Action = Literal["allow", "ask", "deny"]
+_STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+_SHOWN = 300
+
+
+class Judgement(Struct, frozen=True):
+    """What the policy says of one call, and why."""
+
+    action: Action
+    reason: str = ""
+
+
+class ApprovalRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to do with calls of some tools, or with some commands.
+
+    `tool` and `pattern` are shell patterns (`*`, `?`, `[...]`), compared as a whole and with regard to case.
+    `pattern` is compared with each command that a command line comes to (quotes and wrappers taken off: `git
+    push -f`), for a call without a command line with each of its text arguments. Without it the rule is for
+    every call of the tool.
+    """
+
+    action: Action
+    tool: str = "*"
+    pattern: str | None = None
+    reason: str = ""
+
+
+class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rules of one executor.
+
+    For each command of a call the first rule that fits decides; where none does, `dangerous` for what the
+    table of dangers knows (`hermes_tools.commands.dangers`), else `default`. Of several commands in one call
+    the strictest decides. `command_arguments` are the names of arguments that hold command lines.
+    """
+
+    rules: tuple[ApprovalRule, ...] = ()
+    dangerous: Action = "ask"
+    default: Action = "allow"
+    command_arguments: tuple[str, ...] = ("command", "cmd")
+
+    def judge(self, tool: str, arguments: JsonObject) -> Judgement:
+        """What is to be done with a call of `tool`."""
+        lines = [line for name in self.command_arguments if (line := _command_line(arguments.get(name)))]
+        if not lines:
+            return self._judge_plain(tool, arguments)
+        return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
+
+    def checked(self) -> ApprovalPolicy:
+        """This policy. Raises `ConfigurationError` for a rule that can never fit."""
+        for rule in self.rules:
+            if not rule.tool or rule.pattern == "":
+                raise ConfigurationError(f"approval rule {rule!r} can never fit: an empty pattern")
+        return self
+
+    def _judge_plain(self, tool: str, arguments: JsonObject) -> Judgement:
+        if not self.rules:
+            return _DEFAULTS[self.default]
+        texts = [value for value in arguments.values() if isinstance(value, str)]
+        for rule in self.rules:
+            if fnmatchcase(tool, rule.tool) and (
+                rule.pattern is None or any(fnmatchcase(text, rule.pattern) for text in texts)
+            ):
+                return Judgement(rule.action, rule.reason or _because(rule))
+        return _DEFAULTS[self.default]
+
+    def _judge_line(self, tool: str, line: str) -> Iterator[Judgement]:
+        if not self.rules and self.dangerous == "allow":
+            yield _DEFAULTS[self.default]
+            return
+        try:
+            commands = commands_of(line)
+        except UnreadableCommandError as error:
+            # Nothing is known of it, so the strictest of what it could be counts, and it is never just run.
+            strictest = max([self.dangerous, "ask", *self._actions(tool)], key=_STRICTNESS.__getitem__)
+            yield Judgement(strictest, str(error))
+            return
+        if is_fork_bomb(line):
+            yield Judgement(self.dangerous, f"it multiplies itself: {line[:_SHOWN]}")
+        for command in commands:
+            yield self._judge_command(tool, command)
+
+    def _actions(self, tool: str) -> list[Action]:
+        """What rules for every command of `tool` say; those for some commands can not be applied."""
+        return [rule.action for rule in self.rules if rule.pattern is None and fnmatchcase(tool, rule.tool)][:1]
+
+    def _judge_command(self, tool: str, command: Command) -> Judgement:
+        text = shown(command) if self.rules else ""
+        for rule in self.rules:
+            if fnmatchcase(tool, rule.tool) and (rule.pattern is None or fnmatchcase(text, rule.pattern)):
+                return Judgement(rule.action, rule.reason or f"{_because(rule)}: {text[:_SHOWN]}")
+        kind = danger_of(command)
+        if kind is not None:
+            return Judgement(self.dangerous, f"it {kind}: {shown(command)[:_SHOWN]}")
+        return _DEFAULTS[self.default]
+
+
+_DEFAULTS: dict[Action, Judgement] = {
+    "allow": Judgement("allow"),
+    "ask": Judgement("ask", "every call is asked about"),
+    "deny": Judgement("deny", "only what a rule allows is run"),
+}
+
+
+def _command_line(value: object) -> str:
+    """A command line given as text, or as the list of its words."""
+    if isinstance(value, list):
+        import shlex  # rare
+
+        return shlex.join(word for word in value if isinstance(word, str))
+    return value if isinstance(value, str) else ""
+
+
+def _strictest(judgements: list[Judgement]) -> Judgement:
+    return max(judgements, key=lambda judgement: _STRICTNESS[judgement.action], default=_DEFAULTS["allow"])
+
+
+@cache
+def _because(rule: ApprovalRule) -> str:
+    subject = f"{rule.tool} {rule.pattern}" if rule.pattern else rule.tool
+    return {"allow": "allowed", "ask": "to be asked about", "deny": "not allowed"}[rule.action] + f" ({subject})"
