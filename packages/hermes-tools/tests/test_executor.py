@@ -19,9 +19,11 @@ from hermes_messages import (
 from hermes_messages.protocols import ExecutorOptions
 from hermes_messages.testing import ToolDouble, check_executor
 from hermes_tools import (
+    ApprovalPolicy,
     CallContext,
     Executor,
     Handler,
+    Insert,
     Invocation,
     Outcome,
     ToolFailure,
@@ -533,7 +535,8 @@ def test_the_same_failing_call_is_refused_after_some_times_in_a_row(bench: Any, 
         same = [bench.call("look", {"a": 1}) for _ in range(4)]
         outcome = await bench.outcome(executor, *same)
         assert len(double.arguments) == 2
-        assert "failed 2 times in a row" in outcome.results[3].content
+        assert "has now failed 2 times in a row; it will not be run again" in outcome.results[1].content
+        assert "failed 2 times in a row with the same arguments" in outcome.results[3].content
         await bench.outcome(executor, bench.call("look", {"a": 2}))
         assert len(double.arguments) == 3
         await bench.outcome(executor, bench.call("fine"), same[0])
@@ -542,11 +545,84 @@ def test_the_same_failing_call_is_refused_after_some_times_in_a_row(bench: Any, 
         await executor.refresh(bench.turn())
         await bench.outcome(executor, same[0])
         assert len(double.arguments) == 6  # a new turn counts anew
-        unknown = [bench.call("nope", {}) for _ in range(3)]
-        outcome = await bench.outcome(executor, *unknown)
-        assert "failed 2 times in a row" in outcome.results[2].content
+        reordered = [
+            bench.call("look", text) for text in ('{"b": 1, "c": 2}', '{"c":2,"b":1}', '{"c": 2, "b": 1}')
+        ]
+        await bench.outcome(executor, *reordered)
+        assert len(double.arguments) == 8  # written in another way it is the same call
 
     run_async(main())
+
+
+def test_names_that_no_tool_has_are_told_to_stop_after_some_in_a_row(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        executor = bench.executor(tools=(ToolDouble("fine"),), settings={"repeat_limit": 3})
+        first = await bench.outcome(executor, bench.call("nope"), bench.call(""), bench.call("fine"))
+        assert "in a row" not in first.results[1].content
+        calls = [bench.call(name) for name in ("a", "", "b", "c")]
+        outcome = await bench.outcome(executor, *calls)
+        told = ["in a row" in result.content for result in outcome.results]
+        assert told == [False, False, True, True]
+        assert "3 calls in a row named a tool that does not exist" in outcome.results[2].content
+
+    run_async(main())
+
+
+def test_calls_beyond_the_budget_of_a_turn_are_refused(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        double = ToolDouble("look")
+        executor = bench.executor(tools=(double,), settings={"turn_call_limit": 2})
+        outcome = await bench.outcome(executor, *[bench.call("look", {"n": n}) for n in range(3)])
+        assert [result.status for result in outcome.results] == ["ok", "ok", "error"]
+        assert "the 2 tool calls of this turn are used up" in outcome.results[2].content
+        await executor.refresh(bench.turn())
+        await bench.outcome(executor, bench.call("look"))
+        assert len(double.arguments) == 3
+
+    run_async(main())
+
+
+def test_middleware_stands_where_it_is_put(bench: Any) -> None:
+    heard: list[str] = []
+
+    def says(name: str) -> Any:
+        class Says:
+            async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
+                heard.append(name)
+                return await following(call)
+
+        return Says()
+
+    path = [
+        says("last"),
+        Insert(says("first"), before="budgets"),
+        Insert(says("asks"), before="approval"),
+        Insert(says("asked"), after="approval"),
+        says("very last"),
+        Insert(says("asked too"), after="approval"),
+    ]
+    double = ToolDouble("look")
+    bench.run(bench.call("look"), tools=(double,), middleware=path)
+    assert heard == ["first", "asks", "asked", "asked too", "last", "very last"]
+    heard.clear()
+    policy = ApprovalPolicy(default="deny")
+    bench.run(bench.call("look"), tools=(double,), middleware=path, settings={"approval_policy": policy})
+    assert heard == ["first", "asks"]
+
+
+def test_middleware_that_can_not_work_is_refused_at_once() -> None:
+    async def fine(call: Invocation, following: Handler, /) -> Outcome:
+        return await following(call)
+
+    def plain(call: Invocation, following: Handler, /) -> Any:
+        return following(call)
+
+    with pytest.raises(UnknownNameError, match="approval"):
+        Executor(middleware=[Insert(fine, before="aproval")])
+    with pytest.raises(ConfigurationError, match="not both"):
+        Executor(middleware=[Insert(fine, before="approval", after="budgets")])
+    with pytest.raises(ConfigurationError, match="async"):
+        Executor(middleware=[plain])
 
 
 def private_text(path: str) -> str | None:

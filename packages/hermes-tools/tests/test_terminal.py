@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_tools import processes
+from hermes_tools import ApprovalPolicy, processes
 from hermes_tools.builtin import command_output
 from hermes_tools.processes import ChildProcess
 from hermes_tools.terminal_text import TerminalText
@@ -55,7 +55,12 @@ def test_a_working_directory_may_be_given(bench: Any) -> None:
 def test_commands_that_can_not_be_run_are_refused(bench: Any) -> None:
     assert failed(bench, "  ").content == "the command is empty"
     assert "null byte" in failed(bench, "echo a\0b").content
-    assert "could not be started: Argument list too long" in failed(bench, "x" * 3_000_000).content
+    long = "x" * 3_000_000
+    assert "too many to be judged" in failed(bench, long).content
+    call = bench.call("terminal", {"command": long})
+    trusting = {"approval_policy": ApprovalPolicy(dangerous="allow")}
+    [result] = bench.run(call, toolsets=("terminal",), settings=trusting)
+    assert "could not be started: Argument list too long" in result.content
 
 
 def test_the_environment_holds_no_credentials(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,11 +78,11 @@ def test_a_credential_that_a_file_gives_away_is_hidden_also_in_the_file_of_the_f
     bench: Any, monkeypatch: pytest.MonkeyPatch, run_async: Any
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-1")
-    (bench.workspace / ".env").write_text("x" * 50_000 + "\nkey=sk-very-secret-1\n" + "y" * 50_000)
+    (bench.workspace / "env").write_text("x" * 50_000 + "\nkey=sk-very-secret-1\n" + "y" * 50_000)
 
     async def main() -> None:
         executor = bench.executor("terminal")
-        [result] = (await bench.outcome(executor, bench.call("terminal", {"command": "cat .env"}))).results
+        [result] = (await bench.outcome(executor, bench.call("terminal", {"command": "cat *v"}))).results
         path = result.content.split("all of it is in ")[1].split(" ...]")[0]
         text = kept(path)
         assert "key=[hidden]" in text

@@ -9,19 +9,23 @@ from hermes_tools.tool import FunctionTool, tool
 from hermes_tools.toolsets import ToolGroup
 
 if TYPE_CHECKING:
+    from hermes_tools.approval_policy import ApprovalPolicy, ApprovalRule
     from hermes_tools.context import CallContext
     from hermes_tools.entry_points import build_executor
     from hermes_tools.executor import Executor
-    from hermes_tools.middleware import Handler, Invocation, Middleware, Outcome
+    from hermes_tools.middleware import Handler, Insert, Invocation, Middleware, Outcome
     from hermes_tools.settings import ExecutorSettings
 
 __all__ = [
+    "ApprovalPolicy",
+    "ApprovalRule",
     "ArgumentsMismatchError",
     "CallContext",
     "Executor",
     "ExecutorSettings",
     "FunctionTool",
     "Handler",
+    "Insert",
     "Invocation",
     "Middleware",
     "Outcome",
@@ -33,10 +37,13 @@ __all__ = [
 ]
 
 _LAZY = {
+    "ApprovalPolicy": "approval_policy",
+    "ApprovalRule": "approval_policy",
     "CallContext": "context",
     "Executor": "executor",
     "ExecutorSettings": "settings",
     "Handler": "middleware",
+    "Insert": "middleware",
     "Invocation": "middleware",
     "Middleware": "middleware",
     "Outcome": "middleware",

@@ -111,7 +111,9 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def _actions(self, tool: str) -> list[Action]:
         """What rules for every command of `tool` say; those for some commands can not be applied."""
-        return [rule.action for rule in self.rules if rule.pattern is None and fnmatchcase(tool, rule.tool)][:1]
+        return [rule.action for rule in self.rules if rule.pattern is None and fnmatchcase(tool, rule.tool)][
+            :1
+        ]
 
     def _judge_command(self, tool: str, command: Command) -> Judgement:
         text = shown(command) if self.rules else ""
@@ -147,4 +149,6 @@ def _strictest(judgements: list[Judgement]) -> Judgement:
 @cache
 def _because(rule: ApprovalRule) -> str:
     subject = f"{rule.tool} {rule.pattern}" if rule.pattern else rule.tool
-    return {"allow": "allowed", "ask": "to be asked about", "deny": "not allowed"}[rule.action] + f" ({subject})"
+    return {"allow": "allowed", "ask": "to be asked about", "deny": "not allowed"}[
+        rule.action
+    ] + f" ({subject})"

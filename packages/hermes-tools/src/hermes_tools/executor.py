@@ -7,11 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hermes_messages import HermesError, ToolCall
+from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, parse_arguments
+from hermes_messages.approvals import ApprovalAnswer, ApprovalDecision, Approve, match_decisions
 from hermes_messages.protocols import (
     RoundContext,
     RoundOutcome,
     SupportsAvailability,
+    SupportsDecisions,
     Tool,
     ToolExecutor,
     Toolset,
@@ -19,13 +21,18 @@ from hermes_messages.protocols import (
     TurnContext,
     UnavailableTool,
 )
+from hermes_tools.approvals import Approvals
+from hermes_tools.arguments import fit_arguments
 from hermes_tools.context import CallContext
-from hermes_tools.middleware import Middleware, OutputLimits, Redaction, RepeatGuard, StartCallback
+from hermes_tools.errors import ArgumentsMismatchError
+from hermes_tools.guardrails import Guardrails
+from hermes_tools.middleware import Insert, Middleware, Station, place
 from hermes_tools.registry import ToolRegistry
 from hermes_tools.resources import TaskResources
 from hermes_tools.secrets import SecretMasker, secret_values
 from hermes_tools.settings import ExecutorSettings
 from hermes_tools.shielding import finish_despite_cancel
+from hermes_tools.stations import Budgets, Callbacks, Redaction
 from hermes_tools.tool_round import Dispatch, ToolRound
 from hermes_tools.toolsets import SupportsRefresh
 
@@ -54,7 +61,8 @@ class SupportsGuidance(Protocol):
 
 
 class Executor:
-    """Runs the tools of `toolsets` and `own_tools`, in that order. It satisfies `ToolExecutor`.
+    """Runs the tools of `toolsets` and `own_tools`, in that order. It satisfies `ToolExecutor` and
+    `SupportsDecisions`.
 
     `middleware` is the user's own part of the path to a tool (see `hermes_tools.middleware`). `secrets` are
     credentials to hide in results, beside those found in the environment. Nothing is opened here. Raises
@@ -67,7 +75,7 @@ class Executor:
         own_tools: Sequence[Tool] = (),
         *,
         settings: ExecutorSettings | None = None,
-        middleware: Sequence[Middleware] = (),
+        middleware: Sequence[Middleware | Insert] = (),
         secrets: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -77,13 +85,9 @@ class Executor:
         known = secret_values(os.environ if environment is None else environment)
         self._masker = SecretMasker({*known, *secrets})
         self._redaction = Redaction(self._masker)
-        self._limits = OutputLimits(self._settings.result_limit)
-        self._guard = RepeatGuard(self._settings.repeat_limit) if self._settings.repeat_limit else None
-        guards = (self._guard,) if self._guard else ()
-        self._path: tuple[Middleware, ...] = (
-            *(self._limits, *guards, self._redaction, StartCallback()),
-            *middleware,
-        )
+        self._budgets = Budgets(self._settings.result_limit, self._settings.turn_call_limit)
+        self._guardrails = Guardrails(self._settings.repeat_limit)
+        self._path = place(self._stations(), middleware)
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -95,8 +99,8 @@ class Executor:
 
     async def refresh(self, context: TurnContext) -> ToolSnapshot:
         """The tools of this turn. Toolsets that follow the conversation look at `context.history`."""
-        if self._guard is not None:
-            self._guard.reset()
+        self._guardrails.reset()
+        self._budgets.reset()
         for toolset in self._toolsets:
             if isinstance(toolset, SupportsRefresh):
                 await toolset.refresh(context)
@@ -110,20 +114,57 @@ class Executor:
 
     async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
         """Run a round; see `ToolExecutor.execute`. Raises `HermesError` on a closed executor."""
+        return await ToolRound(calls, context, self._dispatch(context)).run()
+
+    async def resume(
+        self,
+        calls: Sequence[ToolCall],
+        results: Sequence[ToolMessage | None],
+        decisions: Mapping[str, ApprovalAnswer],
+        context: RoundContext,
+    ) -> RoundOutcome:
+        """Finish a round; see `SupportsDecisions.resume`. Raises `HermesError` on a closed executor."""
+        matched = match_decisions(calls, results, decisions)
+        for position, decision in matched.items():
+            self._check_changed(calls[position], decision)
+        return await ToolRound(calls, context, self._dispatch(context), results, matched).run()
+
+    def _check_changed(self, call: ToolCall, decision: ApprovalDecision) -> None:
+        entry = self._registry.find(call.name)
+        if entry is None or not isinstance(decision, Approve) or decision.arguments is None:
+            return
+        try:
+            fit_arguments(parse_arguments(decision.arguments), entry.schema)
+        except ArgumentsMismatchError as error:
+            raise ConfigurationError(
+                f"the changed arguments for call {call.id!r} do not fit: {error}"
+            ) from None
+
+    def _stations(self) -> list[Station]:
+        """Our part of the path, the outermost first."""
+        return [
+            Station("budgets", self._budgets),
+            Station("guardrails", self._guardrails),
+            Station("redaction", self._redaction),
+            Station("approval", Approvals(self._settings.approval_policy, self._redaction)),
+            Station("callbacks", Callbacks()),
+        ]
+
+    def _dispatch(self, context: RoundContext) -> Dispatch:
         if self._closed:
             raise HermesError("this executor is closed; no call was run; await open() to use it again")
         self._masker.learn(context.secrets)
-        dispatch = Dispatch(
+        return Dispatch(
             registry=self._registry,
             path=self._path,
-            limits=self._limits,
+            budgets=self._budgets,
             redaction=self._redaction,
-            guard=self._guard,
+            guardrails=self._guardrails,
+            policy=self._settings.approval_policy,
             settings=self._settings,
             make_context=self._make_context,
             abandoned=self._abandoned,
         )
-        return await ToolRound(calls, context, dispatch).run()
 
     async def release(self, task_id: str) -> None:
         """Stop the processes and remove the temporary files of `task_id`. Idempotent; it is finished even
@@ -192,4 +233,7 @@ def _reason(thing: Tool | Toolset) -> str | None:
 if TYPE_CHECKING:
 
     def _fits(executor: Executor) -> ToolExecutor:
+        return executor
+
+    def _decides(executor: Executor) -> SupportsDecisions:
         return executor

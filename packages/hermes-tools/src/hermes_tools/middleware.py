@@ -2,14 +2,19 @@
 
 A middleware is `async def __call__(self, call, next)`: it may look at the call, run it with
 `await next(call)` (with other arguments, if it likes), change what came back, or answer without running
-anything. The order, the first being the outermost:
+anything. The stations by name, the first being the outermost:
 
-    OutputLimits     cuts what the model is shown; keeps the full text in a file
-    RepeatGuard      refuses a call that failed several times in a row
-    Redaction        hides credentials, makes invisible text harmless
-    StartCallback    tells the host that the tool starts
-    ...              the user's own
-    (the tool)       its exceptions, timeout and interrupt are outcomes by the time they reach the path
+    budgets      refuses calls beyond the turn's budget; cuts what the model is shown, keeps the full text
+    guardrails   warns of a call that failed several times in a row, then refuses it
+    redaction    hides credentials, makes invisible text harmless
+    approval     allows, asks the host, or denies, as the policy says
+    checkpoint   takes a snapshot before a tool that may change files
+    callbacks    tells the host that the tool starts
+    ...          the user's own
+    (the tool)   its exceptions, timeout and interrupt are outcomes by the time they reach the path
+
+A middleware of the user's stands last, unless it is given as `Insert(middleware, before="approval")`. Several
+at one place keep the order in which they were given.
 """
 
 from __future__ import annotations
@@ -22,39 +27,47 @@ from typing import Protocol
 
 import msgspec
 
-from hermes_messages import JsonObject, ToolCall, ToolStatus
-from hermes_messages.hygiene import clean_text
+from hermes_messages import ConfigurationError, JsonObject, ToolCall, ToolStatus, UnknownNameError
+from hermes_messages.approvals import ApprovalDecision
 from hermes_messages.protocols import Tool
 from hermes_tools.context import CallContext
-from hermes_tools.output_limits import RoundBudget, cut_middle
-from hermes_tools.secrets import SecretMasker
+from hermes_tools.output_limits import RoundBudget
 
 __all__ = [
     "Handler",
+    "Insert",
     "Invocation",
     "Middleware",
     "Outcome",
-    "OutputLimits",
-    "Redaction",
-    "RepeatGuard",
-    "StartCallback",
+    "Station",
+    "call_host",
     "compose",
+    "place",
 ]
 
 logger = logging.getLogger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a call came to: the text for the model, and how it ended."""
+    """What a call came to: the text for the model, and how it ended.
+
+    `pending` says why the call waits for a decision; such an outcome is no result and its text is not shown.
+    """
 
     text: str
     status: ToolStatus = "ok"
+    pending: str = ""
+
+    def saying(self, text: str) -> Outcome:
+        """The same outcome with another text."""
+        return Outcome(text, self.status, self.pending)
 
 
 class Invocation(msgspec.Struct, frozen=True):
     """A call whose tool is known and whose arguments fit.
 
-    `position` counts the calls of the round from 0; `output_limit` is the tool's own, in characters.
+    `position` counts the calls of the round from 0; `output_limit` is the tool's own, in characters;
+    `decision` is what was decided about a call that had been left pending.
     """
 
     position: int
@@ -63,7 +76,13 @@ class Invocation(msgspec.Struct, frozen=True):
     arguments: JsonObject
     context: CallContext
     budget: RoundBudget
+    schema: JsonObject
     output_limit: int | None = None
+    decision: ApprovalDecision | None = None
+
+    def with_arguments(self, arguments: JsonObject) -> Invocation:
+        """The same call with other arguments, which are not checked again."""
+        return msgspec.structs.replace(self, arguments=arguments)
 
 
 Handler = Callable[[Invocation], Awaitable[Outcome]]
@@ -77,126 +96,66 @@ class Middleware(Protocol):
         ...
 
 
-def compose(path: Sequence[Middleware], innermost: Handler) -> Handler:
+class Station(msgspec.Struct, frozen=True):
+    """A middleware at its place in the path; those of the user have no name."""
+
+    name: str
+    middleware: Middleware
+
+
+class Insert(msgspec.Struct, frozen=True):
+    """A middleware of the user's and the station that it is to stand `before` or `after`."""
+
+    middleware: Middleware
+    before: str | None = None
+    after: str | None = None
+
+
+def place(stations: Sequence[Station], own: Sequence[Middleware | Insert]) -> tuple[Station, ...]:
+    """The path with the user's middleware in it.
+
+    Raises `UnknownNameError` for a station that does not exist, `ConfigurationError` for an `Insert` that
+    names two, and for a middleware that is no async callable.
+    """
+    names = [station.name for station in stations]
+    before: dict[str, list[Station]] = {name: [] for name in names}
+    after: dict[str, list[Station]] = {name: [] for name in names}
+    last: list[Station] = []
+    for given in own:
+        insert = given if isinstance(given, Insert) else Insert(given)
+        if not inspect.iscoroutinefunction(
+            type(insert.middleware).__call__
+        ) and not inspect.iscoroutinefunction(insert.middleware):
+            raise ConfigurationError(
+                f"middleware {insert.middleware!r} is not async; write `async def __call__(self, call, next)`"
+            )
+        if insert.before is not None and insert.after is not None:
+            raise ConfigurationError(f"{insert!r}: give before= or after=, not both")
+        anchor = insert.before if insert.before is not None else insert.after
+        if anchor is not None and anchor not in before:
+            raise UnknownNameError("middleware station", anchor, names)
+        station = Station("", insert.middleware)
+        if anchor is None:
+            last.append(station)
+        else:
+            (before if insert.before is not None else after)[anchor].append(station)
+    path = [part for station in stations for part in (*before[station.name], station, *after[station.name])]
+    return (*path, *last)
+
+
+def compose(path: Sequence[Station], innermost: Handler) -> Handler:
     """One handler of a path whose first station is the outermost."""
     handler = innermost
     for station in reversed(path):
-        handler = _bound(station, handler)
+        handler = _bound(station.middleware, handler)
     return handler
 
 
-def _bound(station: Middleware, following: Handler) -> Handler:
+def _bound(middleware: Middleware, following: Handler) -> Handler:
     def run(call: Invocation) -> Awaitable[Outcome]:
-        return station(call, following)
+        return middleware(call, following)
 
     return run
-
-
-class OutputLimits:
-    """Cuts results to the tool's limit and to the call's share of the round, in characters.
-
-    The full text goes to a file of the task, which `read_file` can page through.
-    """
-
-    FLOOR = 400
-
-    def __init__(self, result_limit: int) -> None:
-        self._result_limit = result_limit
-
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
-        """See `Middleware`."""
-        return await self.cut(call, await following(call))
-
-    async def cut(self, call: Invocation, outcome: Outcome) -> Outcome:
-        """`outcome` within the limits of `call`."""
-        limit = min(call.output_limit or self._result_limit, call.budget.share())
-        text = outcome.text
-        if len(text) > limit:
-            note = await self._spill(call, text)
-            outcome = Outcome(cut_middle(text, limit, note), outcome.status)
-        call.budget.take(min(len(text), limit))
-        return outcome
-
-    @staticmethod
-    async def _spill(call: Invocation, text: str) -> str:
-        try:
-            async with await call.context.resources.new_file(call.tool.spec.name) as file:
-                await file.write(text.encode("utf-8", errors="replace"))
-        except OSError as error:
-            logger.warning("a long result could not be kept in a file: %s", error)
-            return "[... {left_out} characters left out; they could not be kept ...]"
-        path = file.path.replace("{", "{{").replace("}", "}}")
-        return f"[... {{left_out}} characters left out; all of it is in {path} ...]"
-
-
-class RepeatGuard:
-    """Refuses a call once the same one (tool and arguments) has failed `limit` times in a row.
-
-    Any call that succeeds starts the count again. One guard serves one executor; `reset` begins a turn.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._failures: dict[tuple[str, str], int] = {}
-
-    def reset(self) -> None:
-        """Forget all failures."""
-        self._failures.clear()
-
-    def refusal(self, call: ToolCall) -> Outcome | None:
-        """The outcome of a call that may not be tried again, else None."""
-        failures = self._failures.get((call.name, call.arguments), 0)
-        if failures < self._limit:
-            return None
-        return Outcome(
-            f"Error: this call failed {failures} times in a row with the same arguments and was not run "
-            "again. Do something else, or answer with what you have.",
-            "error",
-        )
-
-    def note(self, call: ToolCall, outcome: Outcome) -> None:
-        """Count `outcome`."""
-        if outcome.status == "ok":
-            self._failures.clear()
-        elif outcome.status in ("error", "timed_out"):
-            key = (call.name, call.arguments)
-            self._failures[key] = self._failures.get(key, 0) + 1
-
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
-        """See `Middleware`."""
-        refused = self.refusal(call.call)
-        if refused is not None:
-            return refused
-        outcome = await following(call)
-        self.note(call.call, outcome)
-        return outcome
-
-
-class Redaction:
-    """Hides the credentials that `masker` knows and makes invisible text harmless."""
-
-    def __init__(self, masker: SecretMasker) -> None:
-        self._masker = masker
-
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
-        """See `Middleware`."""
-        return self.redact(await following(call))
-
-    def redact(self, outcome: Outcome) -> Outcome:
-        """`outcome` with its text cleaned."""
-        text = self._masker.mask(clean_text(outcome.text))
-        return outcome if text is outcome.text else Outcome(text, outcome.status)
-
-
-class StartCallback:
-    """Calls the round's `tool_start` before the tool runs. A callback that fails is logged, no more."""
-
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
-        """See `Middleware`."""
-        callback = call.context.round.tool_start
-        if callback is not None:
-            await call_host(lambda: callback(call.call), "tool_start")
-        return await following(call)
 
 
 async def call_host(callback: Callable[[], Awaitable[None] | None], name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
+from hermes_tools.approval_policy import ApprovalPolicy
 
 __all__ = ["ExecutorSettings"]
 
@@ -18,6 +19,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     result and of all results of a round. `timeout_s`: for tools that set none themselves; None: no limit.
     `stop_limit_s`: how long a tool that is stopped may take to end before it is left behind with a warning.
     `repeat_limit`: after how many failures in a row the same call is refused; 0 never refuses.
+    `turn_call_limit`: how many calls one turn may make; None: no limit. `approval_policy`: what runs, what is
+    asked about, what is denied (`{"rules": [{"action": "deny", "pattern": "git push*"}]}`).
     `extra_roots`: directories outside the working directory that file tools may use as well.
     """
 
@@ -27,6 +30,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     stop_limit_s: float = 4.0
     repeat_limit: int = 3
+    turn_call_limit: int | None = None
+    approval_policy: ApprovalPolicy = ApprovalPolicy()
     extra_roots: tuple[str, ...] = ()
 
     @classmethod
@@ -43,9 +48,11 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> ExecutorSettings:
         """These settings. Raises `ConfigurationError` for numbers that can not work."""
-        for name in ("parallel_limit", "result_limit", "round_limit", "stop_limit_s"):
-            if msgspec.structs.asdict(self)[name] <= 0:
+        given = msgspec.structs.asdict(self)
+        for name in ("parallel_limit", "result_limit", "round_limit", "stop_limit_s", "turn_call_limit"):
+            if given[name] is not None and given[name] <= 0:
                 raise ConfigurationError(f"executor setting {name} must be above 0")
         if self.repeat_limit < 0 or (self.timeout_s is not None and self.timeout_s <= 0):
             raise ConfigurationError("executor settings: repeat_limit from 0, timeout_s above 0 (or None)")
+        self.approval_policy.checked()
         return self

@@ -16,92 +16,71 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from hermes_messages import ArgumentsError, HermesError, ToolCall, ToolMessage, parse_arguments_tolerantly
-from hermes_messages.protocols import RoundContext, RoundOutcome
+from hermes_messages import HermesError, ToolCall, ToolMessage
+from hermes_messages.approvals import ApprovalDecision, Later, PendingApproval
+from hermes_messages.protocols import RoundContext, RoundOutcome, Scheduling
 from hermes_tools import failures
-from hermes_tools.arguments import fit_arguments
+from hermes_tools.approval_policy import ApprovalPolicy
+from hermes_tools.call_state import CallState, StopReason
 from hermes_tools.context import CallContext
-from hermes_tools.errors import ArgumentsMismatchError, ToolFailure
-from hermes_tools.middleware import (
-    Invocation,
-    Middleware,
-    Outcome,
-    OutputLimits,
-    Redaction,
-    RepeatGuard,
-    call_host,
-    compose,
-)
+from hermes_tools.errors import ToolFailure
+from hermes_tools.guardrails import Guardrails
+from hermes_tools.middleware import Invocation, Outcome, Station, call_host, compose
 from hermes_tools.output_limits import RoundBudget
-from hermes_tools.registry import RegisteredTool, ToolRegistry
+from hermes_tools.registry import ToolRegistry
 from hermes_tools.scheduling import plan_groups
 from hermes_tools.settings import ExecutorSettings
 from hermes_tools.shielding import finish_despite_cancel
+from hermes_tools.stations import Budgets, Redaction
 
 __all__ = ["Dispatch", "ToolRound"]
 
 logger = logging.getLogger(__name__)
-
-Phase = Literal["waiting", "tool", "storing", "telling"]
-StopReason = Literal["interrupted", "timed_out", "round stopped"]
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     """What the rounds of one executor have in common."""
 
     registry: ToolRegistry
-    path: tuple[Middleware, ...]
-    limits: OutputLimits
+    path: tuple[Station, ...]
+    budgets: Budgets
     redaction: Redaction
-    guard: RepeatGuard | None
+    guardrails: Guardrails
+    policy: ApprovalPolicy
     settings: ExecutorSettings
     make_context: Callable[[ToolCall, RoundContext], CallContext]
     abandoned: set[asyncio.Task[None]]
 
 
-class _Call:
-    """Where one call stands. `phase` says what its task is doing, `stop` why it was told to end."""
-
-    def __init__(self, position: int, call: ToolCall, entry: RegisteredTool | None) -> None:
-        self.position = position
-        self.call = call
-        self.entry = entry
-        self.phase: Phase = "waiting"
-        self.stop: StopReason | None = None
-        self.abandoned = False
-        self.task: asyncio.Task[None] | None = None
-        self.invocation: Invocation | None = None
-        self.begun = False
-        self.own_outcome: Outcome | None = None
-        self.timers: list[asyncio.TimerHandle] = []
-
-    def time_limit(self, default: float | None) -> float | None:
-        own = self.entry.timeout_s if self.entry is not None else None
-        return default if own is None else own
-
-    def cancel_timers(self) -> None:
-        for timer in self.timers:
-            timer.cancel()
-        self.timers.clear()
-
-
 class ToolRound:
-    """Runs `calls` once."""
+    """Runs `calls` once; with `results` those without one, as `decisions` (by position) say."""
 
-    def __init__(self, calls: Sequence[ToolCall], context: RoundContext, dispatch: Dispatch) -> None:
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        context: RoundContext,
+        dispatch: Dispatch,
+        results: Sequence[ToolMessage | None] = (),
+        decisions: Mapping[int, ApprovalDecision] | None = None,
+    ) -> None:
         self._context = context
         self._dispatch = dispatch
         self._settings = dispatch.settings
-        self._calls = [
-            _Call(position, call, dispatch.registry.find(call.name)) for position, call in enumerate(calls)
-        ]
-        self._results: list[ToolMessage | None] = [None] * len(calls)
-        self._budget = RoundBudget(self._settings.round_limit, len(calls), OutputLimits.FLOOR)
+        self._results: list[ToolMessage | None] = list(results) or [None] * len(calls)
+        self._decisions = decisions
+        find = dispatch.registry.find
+        self._calls = {
+            position: CallState(position, call, find(call.name))
+            for position, call in enumerate(calls)
+            if self._results[position] is None
+        }
+        self._pending: dict[int, PendingApproval] = {}
+        self._budget = RoundBudget(self._settings.round_limit, len(self._calls), Budgets.FLOOR)
         self._handler = compose(dispatch.path, self._run_tool)
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -111,12 +90,15 @@ class ToolRound:
 
     async def run(self) -> RoundOutcome:
         """See `ToolExecutor.execute`."""
-        # A call without a tool does nothing that could be out of order.
-        classes = [call.entry.tool.scheduling if call.entry else "parallel" for call in self._calls]
+        states = list(self._calls.values())
         watcher = asyncio.create_task(self._watch_interrupt())
         try:
-            for group in plan_groups(classes):
-                await self._run_group(deque(self._calls[position] for position in group))
+            for group in plan_groups([self._class_of(state) for state in states]):
+                await self._run_group(deque(states[index] for index in group))
+            if self._pending and self._context.interrupt.requested:
+                self._interrupted = True
+                await self._run_group(deque(self._calls[position] for position in self._pending))
+                self._pending.clear()
         except BaseException:
             self._stop_all()
             raise
@@ -126,9 +108,21 @@ class ToolRound:
                 await finish_despite_cancel(lambda: self._join(watcher), 3 * self._settings.stop_limit_s + 1)
             except TimeoutError as error:  # it must not take the place of a cancellation
                 logger.warning("the end of a round took too long: %s", error)
-        return RoundOutcome(results=tuple(self._results))
+        pending = tuple(self._pending[position] for position in sorted(self._pending))
+        return RoundOutcome(results=tuple(self._results), pending=pending)
 
-    async def _run_group(self, waiting: deque[_Call]) -> None:
+    def _class_of(self, state: CallState) -> Scheduling:
+        """How a call is scheduled: one that a person is asked about stands alone, whatever its tool says, and
+        one that runs no tool does nothing that could be out of order."""
+        if state.entry is None or state.arguments is None:
+            return "parallel"
+        tool = state.entry.tool
+        asks = self._context.approval is not None and self._decisions is None
+        if asks and self._dispatch.policy.judge(tool.spec.name, state.arguments).action == "ask":
+            return "interactive"
+        return tool.scheduling
+
+    async def _run_group(self, waiting: deque[CallState]) -> None:
         while waiting or self._running:
             while waiting and len(self._running) < self._settings.parallel_limit:
                 call = waiting.popleft()
@@ -140,18 +134,25 @@ class ToolRound:
 
     # -- one call -----------------------------------------------------------------------------------------
 
-    async def _run_call(self, call: _Call) -> None:
+    async def _run_call(self, call: CallState) -> None:
         if self._stopped:
             return
         outcome = await self._outcome_of(call)
-        if not self._is_over(call):
-            await self._settle(call, outcome)
+        if self._is_over(call):
+            return
+        if outcome.pending:
+            self._pending[call.position] = PendingApproval(
+                call=call.call, position=call.position, reason=outcome.pending
+            )
+            call.phase = "waiting"
+            return
+        await self._settle(call, outcome)
 
-    def _is_over(self, call: _Call) -> bool:
+    def _is_over(self, call: CallState) -> bool:
         """Whether nobody waits for the result of `call` any more."""
         return self._stopped or call.abandoned
 
-    async def _outcome_of(self, call: _Call) -> Outcome:
+    async def _outcome_of(self, call: CallState) -> Outcome:
         if self._interrupted:
             return failures.not_started()
         prepared = self._prepare(call)
@@ -159,10 +160,6 @@ class ToolRound:
             return prepared
         call.invocation = prepared
         call.phase = "tool"
-        limit_s = call.time_limit(self._settings.timeout_s)
-        if limit_s is not None:
-            loop = asyncio.get_running_loop()
-            call.timers.append(loop.call_later(limit_s, self._stop, call, "timed_out"))
         try:
             return await self._handler(prepared)
         except asyncio.CancelledError:
@@ -174,36 +171,50 @@ class ToolRound:
             if not call.abandoned:
                 call.phase = "storing"
                 call.cancel_timers()
-        return await self._dispatch.limits.cut(prepared, self._dispatch.redaction.redact(outcome))
+        return await self._dispatch.budgets.cut(prepared, self._dispatch.redaction.redact(outcome))
 
-    def _prepare(self, call: _Call) -> Invocation | Outcome:
+    def _prepare(self, call: CallState) -> Invocation | Outcome:
         """What is to be run, or why it can not be."""
-        entry, guard = call.entry, self._dispatch.guard
+        decision = None
+        if self._decisions is not None:
+            decision = self._decisions.get(call.position, Later())
+        entry, guardrails = call.entry, self._dispatch.guardrails
+        if entry is not None and call.arguments is not None:
+            return Invocation(
+                call.position,
+                call.call,
+                entry.tool,
+                call.arguments,
+                self._dispatch.make_context(call.call, self._context),
+                self._budget,
+                entry.schema,
+                entry.output_limit,
+                decision,
+            )
+        if isinstance(decision, Later):
+            return Outcome("", "not_started", "it waits for a decision")
+        name = call.call.name
         if entry is not None:
-            try:
-                parsed = parse_arguments_tolerantly(call.call.arguments).arguments
-                fitted = fit_arguments(parsed, entry.schema)
-            except (ArgumentsError, ArgumentsMismatchError) as error:
-                refused = Outcome(f"Error: {call.call.name} was not run: {error}", "error")
-            else:
-                context = self._dispatch.make_context(call.call, self._context)
-                return Invocation(
-                    call.position, call.call, entry.tool, fitted, context, self._budget, entry.output_limit
-                )
+            repeated = guardrails.refusal(name, call.call.arguments)
+            noted = guardrails.note(name, call.call.arguments, Outcome(call.problem, "error"))
+            refused = repeated or noted
         else:
             registry = self._dispatch.registry
-            refused = failures.unknown_tool(call.call.name, registry.near(call.call.name), registry.names)
+            unknown = failures.unknown_tool(name, registry.near(name), registry.names)
+            refused = guardrails.note_unknown(call.call, unknown)
+        refused = self._dispatch.redaction.redact(refused)
         self._budget.take(len(refused.text))
-        if guard is None:
-            return refused
-        repeated = guard.refusal(call.call)
-        guard.note(call.call, refused)
-        return repeated or refused
+        return refused
 
     async def _run_tool(self, invocation: Invocation) -> Outcome:
         """The end of the path: the tool itself. Every way in which it may end becomes an outcome."""
         call = self._calls[invocation.position]
         call.begun = True
+        # The time limit is the tool's own: a person who is asked before may take any time.
+        limit_s = call.time_limit(self._settings.timeout_s)
+        if limit_s is not None:
+            loop = asyncio.get_running_loop()
+            call.timers.append(loop.call_later(limit_s, self._stop, call, "timed_out"))
         try:
             text = await invocation.tool.run(invocation.arguments, invocation.context)
             outcome = self._outcome_of_text(call, text)
@@ -218,19 +229,19 @@ class ToolRound:
         call.own_outcome = outcome
         return outcome
 
-    def _outcome_of_text(self, call: _Call, text: object) -> Outcome:
+    def _outcome_of_text(self, call: CallState, text: object) -> Outcome:
         if isinstance(text, str):
             return self._despite_stop(call, Outcome(text))
         return Outcome(f"Error: the tool returned {type(text).__name__}, which is no text", "error")
 
-    def _despite_stop(self, call: _Call, outcome: Outcome) -> Outcome:
+    def _despite_stop(self, call: CallState, outcome: Outcome) -> Outcome:
         """The outcome of a tool that was told to stop, took the cancellation for itself and ended."""
         if call.stop is None or call.task is None:
             return outcome
         call.task.uncancel()
         return self._stopped_outcome(call, outcome.text)
 
-    async def _outcome_of_cancelled(self, call: _Call) -> Outcome:
+    async def _outcome_of_cancelled(self, call: CallState) -> Outcome:
         """Tell who cancelled: this round or the tool itself. Raises CancelledError when the round is over."""
         assert call.task is not None
         if call.stop is None and not self._stopped:
@@ -250,12 +261,12 @@ class ToolRound:
         call.task.uncancel()
         return self._stopped_outcome(call, so_far)
 
-    def _stopped_outcome(self, call: _Call, so_far: str) -> Outcome:
+    def _stopped_outcome(self, call: CallState, so_far: str) -> Outcome:
         if call.stop == "timed_out":
             return failures.timed_out(call.time_limit(self._settings.timeout_s) or 0, so_far)
         return failures.interrupted(so_far) if call.begun else failures.not_started()
 
-    async def _settle(self, call: _Call, outcome: Outcome) -> None:
+    async def _settle(self, call: CallState, outcome: Outcome) -> None:
         """Hand the result on: first to where it becomes durable, then to the host."""
         message = ToolMessage(call.call.id, outcome.text, name=call.call.name, status=outcome.status)
         self._results[call.position] = message
@@ -291,10 +302,10 @@ class ToolRound:
     async def _watch_interrupt(self) -> None:
         await self._context.interrupt.wait()
         self._interrupted = True
-        for call in self._calls:
+        for call in self._calls.values():
             self._stop(call, "interrupted")
 
-    def _stop(self, call: _Call, reason: StopReason) -> None:
+    def _stop(self, call: CallState, reason: StopReason) -> None:
         """Tell the tool of `call` to end, if it is running; it gets some time for that."""
         if call.phase != "tool" or call.stop is not None or call.task is None:
             return
@@ -303,7 +314,7 @@ class ToolRound:
         loop = asyncio.get_running_loop()
         call.timers.append(loop.call_later(self._settings.stop_limit_s, self._abandon, call))
 
-    def _abandon(self, call: _Call) -> None:
+    def _abandon(self, call: CallState) -> None:
         """Go on without a tool that does not end although it was told to."""
         if call.phase != "tool" or call.task is None:
             return
@@ -317,18 +328,18 @@ class ToolRound:
         if not self._stopped:
             call.task = self._own(self._settle_abandoned(call))
 
-    async def _settle_abandoned(self, call: _Call) -> None:
+    async def _settle_abandoned(self, call: CallState) -> None:
         invocation = call.invocation
         assert invocation is not None
         outcome = self._stopped_outcome(call, invocation.context.partial_output())
         note = f"[The tool did not stop within {self._settings.stop_limit_s:g} s; it may still be running.]"
         redacted = self._dispatch.redaction.redact(Outcome(f"{outcome.text}\n{note}", outcome.status))
-        await self._settle(call, await self._dispatch.limits.cut(invocation, redacted))
+        await self._settle(call, await self._dispatch.budgets.cut(invocation, redacted))
 
     def _stop_all(self) -> None:
         """End every tool and every callback; results that are being stored get there."""
         self._stopped = True
-        for call in self._calls:
+        for call in self._calls.values():
             if call.phase == "tool":
                 self._stop(call, "round stopped")
             elif call.phase == "telling" and call.task is not None:

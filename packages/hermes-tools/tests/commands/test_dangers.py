@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -330,10 +331,8 @@ def test_a_line_that_can_not_be_judged_says_so(line: str) -> None:
 
 @given(st.text(alphabet="ab \n;&|<>(){}$'\"`\\#=*-/!~", max_size=60))
 def test_any_text_is_judged_or_refused_and_nothing_else(line: str) -> None:
-    try:
+    with contextlib.suppress(UnreadableCommandError):
         dangers_of(line)
-    except UnreadableCommandError:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -342,8 +341,6 @@ def test_any_text_is_judged_or_refused_and_nothing_else(line: str) -> None:
 def test_long_lines_are_judged_in_bounded_time(unit: str) -> None:
     line = "echo " + unit * (60_000 // len(unit))
     began = time.process_time()
-    try:
+    with contextlib.suppress(UnreadableCommandError):
         dangers_of(line)
-    except UnreadableCommandError:
-        pass
     assert time.process_time() - began < 2.0

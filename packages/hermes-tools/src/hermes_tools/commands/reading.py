@@ -2,8 +2,8 @@
 
 It follows the grammar of the POSIX shell (Shell Command Language, XCU chapter 2) and what bash adds to it:
 quoting, `$'...'`, `;` `&` `&&` `||` `|` and newlines, groups, substitutions, here-documents, redirections,
-brace expansion, and variables that the same text assigns. Nothing is run and no file is looked at, so a program
-whose name or arguments come out of another program stays unknown.
+brace expansion, and variables that the same text assigns. Nothing is run and no file is looked at, so a
+program whose name or arguments come out of another program stays unknown.
 
 >>> [[word.text for word in command.words] for command in read_script("X=-rf; cd /tmp && 'r'm $X {a,b}")]
 [[], ['cd', '/tmp'], ['rm', '-rf', 'a', 'b']]

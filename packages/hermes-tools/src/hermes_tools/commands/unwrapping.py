@@ -113,7 +113,7 @@ class _Unwrapping:
         return [inner for command in self._read(line, 0) for inner in self._unwrapped(command, 0)]
 
     def _read(self, text: str, depth: int) -> list[Command]:
-        self._characters_left -= len(text)
+        self._characters_left -= min(len(text), LONGEST)  # a longer one is refused below
         if self._characters_left < 0:
             raise UnreadableCommandError("the command holds more scripts than can be judged")
         return read_script(text, depth)

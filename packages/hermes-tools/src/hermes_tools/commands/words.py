@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -68,6 +69,7 @@ class WordPiece:
         self.there = False
 
     def add(self, text: str, mark: str) -> None:
+        """Characters that came about as `mark` says."""
         self.text.append(text)
         self.marks.append(mark * len(text))
         self.there = True
@@ -121,7 +123,7 @@ def _braces(text: str, marks: str) -> Iterator[tuple[str, str]]:
                 text[:begin] + text[left + 1 : right] + text[end + 1 :],
                 marks[:begin] + marks[left + 1 : right] + marks[end + 1 :],
             )
-            for left, right in zip(cuts, cuts[1:], strict=False)
+            for left, right in itertools.pairwise(cuts)
         ]
 
 
