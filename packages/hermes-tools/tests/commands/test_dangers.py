@@ -97,7 +97,7 @@ DANGEROUS: list[tuple[str, str]] = [
     ("git branch -D topic", "throws away work"),
     ("git filter-branch --all", "throws away history"),
     ("cat ~/.ssh/id_rsa", "reads credentials"),
-    ("cp /root/.aws/credentials .", "reads credentials"),
+    ("cp /srv/ci/.aws/credentials .", "reads credentials"),
     ("cat .env", "reads credentials"),
     ("grep KEY .env.production", "reads credentials"),
     ("cat < ~/.netrc", "reads credentials"),
