@@ -36,10 +36,58 @@ def model_of(wire: str) -> str:
     return PROFILES[wire][1]
 
 
-def streamed(wire: str, blocks: Sequence[Block], *, ascii_only: bool = False, ids: str = "") -> list[bytes]:
-    """The events of a whole answer, usage and end included. `ids` makes the ids of calls differ."""
+def streamed(
+    wire: str,
+    blocks: Sequence[Block],
+    *,
+    ascii_only: bool = False,
+    ids: str = "",
+    finish: str | None = None,
+) -> list[bytes]:
+    """The events of a whole answer, usage and end included. `ids` makes the ids of calls differ; `finish` is
+    the host's word for the end."""
     events = _EVENTS[wire](blocks, ids)
+    if finish is not None:
+        _set_finish(wire, events, finish)
     return [_framed(wire, value, ascii_only=ascii_only) for value in events] + _end_mark(wire)
+
+
+def unfinished(wire: str, blocks: Sequence[Block]) -> list[bytes]:
+    """The events of an answer up to where it would say how it ends."""
+    whole = _EVENTS[wire](blocks, "")
+    count = {"openai_chat": 2, "openai_responses": 1, "anthropic_messages": 2, "gemini": 1}[wire]
+    return [_framed(wire, value, ascii_only=False) for value in whole[:-count]]
+
+
+def error_event(wire: str) -> bytes:
+    """An overload, as the host tells it in the middle of a stream."""
+    said = {"type": "overloaded_error", "message": "Overloaded"}
+    match wire:
+        case "anthropic_messages":
+            return _framed(wire, {"type": "error", "error": said}, ascii_only=False)
+        case "openai_responses":
+            said = {"code": "server_error", "message": "The server is overloaded."}
+            failed = {**_response("failed", []), "error": said}
+            return _framed(wire, {"type": "response.failed", "response": failed}, ascii_only=False)
+        case "gemini":
+            said = {"status": "UNAVAILABLE", "message": "The model is overloaded."}
+            return _framed(wire, {"error": {"code": 503, **said}}, ascii_only=False)
+        case _:
+            return _framed(wire, {"error": {**said, "code": 503}}, ascii_only=False)
+
+
+def _set_finish(wire: str, events: list[dict[str, Any]], word: str) -> None:
+    match wire:
+        case "openai_chat":
+            events[-2]["choices"][0]["finish_reason"] = word
+        case "anthropic_messages":
+            events[-2]["delta"]["stop_reason"] = word
+        case "gemini":
+            events[-1]["candidates"][0]["finishReason"] = word
+        case _:
+            response = events[-1]["response"]
+            response |= {"status": "incomplete", "incomplete_details": {"reason": word}}
+            events[-1]["type"] = "response.incomplete"
 
 
 def refused(wire: str, parameter: str) -> bytes:

@@ -98,7 +98,12 @@ def _schemas(value: JsonValue) -> list[JsonObject]:
 def _both(left: JsonObject, right: JsonObject) -> JsonObject:
     """The fields of both; of what only one can say, the first."""
     merged = {**right, **left}
-    properties = _properties(right) | _properties(left)
+    properties, added = dict(_properties(left)), _properties(right)
+    for name, value in added.items():
+        known = properties.get(name, {})
+        properties[name] = (
+            {**value, **known} if isinstance(value, dict) and isinstance(known, dict) else value
+        )
     if properties:
         merged["properties"] = properties
     required = dict.fromkeys([*_required(left), *_required(right)])
