@@ -47,6 +47,13 @@ def test_what_can_not_pass_is_not_asked_again(kind: ErrorKind) -> None:
     assert verdict == Terminate("provider_error", "it failed")
 
 
+@pytest.mark.parametrize("kind", [ErrorKind.AUTH, ErrorKind.BILLING])
+def test_another_key_that_is_ready_is_used_a_few_times(kind: ErrorKind) -> None:
+    ready = failed(kind, 0.0)
+    verdicts = [decide_recovery(ready, attempt, NOTHING_LEFT, POLICY, 0.5) for attempt in (1, 2, 3)]
+    assert [type(verdict) for verdict in verdicts] == [Retry, Retry, Terminate]
+
+
 def test_a_fixed_refusal_is_not_paid_for_twice() -> None:
     verdict = decide_recovery(failed(ErrorKind.CONTENT_POLICY), 1, NOTHING_LEFT, POLICY, 0.5)
     assert isinstance(verdict, Terminate)

@@ -29,6 +29,8 @@ class Rule(Struct, frozen=True):
     """One row: how often to send again, what else to try, when the route rests, what the turn ends with."""
 
     retries: int
+    retries_if_ready: int = 0
+    """How often where the error says that another credential is ready (`retry_after_s` is 0)."""
     compress: bool = False
     rests: Rests = "always"
     ends_with: TurnExitReason = "provider_error"
@@ -41,8 +43,8 @@ RULES: Final[dict[ErrorKind, Rule]] = {
     ErrorKind.TRANSPORT: Rule(retries=3),
     ErrorKind.TIMEOUT: Rule(retries=2),
     ErrorKind.UNKNOWN: Rule(retries=1),
-    ErrorKind.BILLING: Rule(retries=0),
-    ErrorKind.AUTH: Rule(retries=0),
+    ErrorKind.BILLING: Rule(retries=0, retries_if_ready=2),
+    ErrorKind.AUTH: Rule(retries=0, retries_if_ready=2),
     ErrorKind.NOT_FOUND: Rule(retries=0),
     # A fixed refusal is refused again by the same route: asking twice only costs.
     ErrorKind.CONTENT_POLICY: Rule(retries=0, rests="never", ends_with="refused"),
@@ -98,7 +100,8 @@ def decide_recovery(
     asked = error.retry_after_s
     longest = policy.patience_s if options.fallback_left else policy.max_retry_after_s
     wait_is_bearable = asked is None or asked <= longest
-    if attempt <= rule.retries and attempt < policy.max_attempts and wait_is_bearable:
+    retries = max(rule.retries, rule.retries_if_ready if asked == 0 else 0)
+    if attempt <= retries and attempt < policy.max_attempts and wait_is_bearable:
         wait = backoff_s(policy, attempt, jitter) if asked is None else max(0.0, asked)
         return Retry(wait, str(error.kind))
     if rule.compress and options.can_compress:
