@@ -187,13 +187,17 @@ def test_two_dead_hosts_end_the_turn_with_what_each_said_and_rest(tmp_path: Path
     async def main() -> None:
         first = Host(("402 Payment Required", OUT_OF_CREDIT))
         second = Host(("401 Unauthorized", json.dumps({"error": {"message": "bad key"}})))
-        async with first, second, AIAgent(
-            provider="custom",
-            base_url=f"{first.address}/v1",
-            api_key="sk-first",
-            model="a",
-            fallback_models=[{"model": "b", "base_url": f"{second.address}/v1", "api_key": "sk-second"}],
-        ) as agent:
+        async with (
+            first,
+            second,
+            AIAgent(
+                provider="custom",
+                base_url=f"{first.address}/v1",
+                api_key="sk-first",
+                model="a",
+                fallback_models=[{"model": "b", "base_url": f"{second.address}/v1", "api_key": "sk-second"}],
+            ) as agent,
+        ):
             result = await agent.run_conversation("Hello")
             again = await agent.run_conversation("Hello")
         assert (result["turn_exit_reason"], result["error_kind"]) == ("provider_error", ErrorKind.AUTH)

@@ -159,8 +159,8 @@ class ProviderError(HermesError):
     """A request that a provider did not answer, or answered with an error (also inside a 200 or a stream).
 
     `status` is the HTTP status, `code` the host's own error code, `request_id` what the host's support asks
-    for, `retry_after_s` the wait that the host asked for in seconds (0 also where a refused credential was one
-    of several and another is ready), `body` the start of the answer's body
+    for, `retry_after_s` the wait that the host asked for in seconds (0 also where a refused credential was
+    one of several and another is ready), `body` the start of the answer's body
     with credentials masked. No text of the conversation was changed.
 
     `parameter` names the request parameter that a host refused, where it says which. `left_out` is true when
