@@ -193,6 +193,29 @@ class OtherOriginEachTime(Good):
         return Origin(self.name, str(next(self.numbers)), model)
 
 
+class CountsNothing(Good):
+    async def count_tokens(self, request: ChatRequest) -> int | None:
+        return 0
+
+
+class Keyed(Good):
+    """A provider with a key."""
+
+    key = "sk-secret"
+
+    def secret_values(self) -> tuple[str, ...]:
+        return (self.key,)
+
+
+class ShowsItsKey(Keyed):
+    def __repr__(self) -> str:
+        return f"ShowsItsKey({self.key!r})"
+
+
+class EmptyKey(Keyed):
+    key = ""
+
+
 BROKEN: list[tuple[Callable[[], Provider], str]] = [
     (Nameless, "says_what_it_is_before_it_is_open"),
     (NothingKnown, "says_what_it_is_before_it_is_open"),
@@ -211,6 +234,9 @@ BROKEN: list[tuple[Callable[[], Provider], str]] = [
     (TakesAConnectionAtOnce, "a_stream_never_started_holds_nothing"),
     (LeaksWhenCancelled, "a_cancelled_stream_is_released"),
     (WaitsForItsStreams, "close_ends_an_abandoned_stream"),
+    (CountsNothing, "a_count_is_positive_or_unknown"),
+    (ShowsItsKey, "secrets_are_texts_that_no_repr_shows"),
+    (EmptyKey, "secrets_are_texts_that_no_repr_shows"),
 ]
 
 
@@ -227,6 +253,10 @@ def test_a_good_provider_passes(answer: Answer) -> None:
     asyncio.run(
         check_provider(lambda: Good(answer), make_failing=lambda: ScriptedProvider(itertools.cycle(steps)))
     )
+
+
+def test_a_provider_with_a_key_passes() -> None:
+    asyncio.run(check_provider(Keyed))
 
 
 def test_a_provider_may_be_made_asynchronously() -> None:

@@ -21,7 +21,7 @@ from hermes_messages.exchange import (
 from hermes_messages.history import History
 from hermes_messages.messages import UserMessage, encode_messages
 from hermes_messages.parts import content_text
-from hermes_messages.protocols.provider import Provider
+from hermes_messages.protocols.provider import Provider, SupportsSecrets, SupportsTokenCount
 from hermes_messages.testing.conformance.report import (
     UnmetError,
     cancel_after,
@@ -179,6 +179,25 @@ class _ProviderChecks:
             for turns in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55):
                 await cancel_after(self._answer(provider), turns, self._limit_s / 4)
             await self._works(provider, "cancelled streams")
+
+    async def a_count_is_positive_or_unknown(self) -> None:
+        async with _Opened(self._make) as provider:
+            if isinstance(provider, SupportsTokenCount):
+                count = await provider.count_tokens(_request_for(provider, self._given))
+                known = count is None or (type(count) is int and count > 0)
+                expect(known, f"count_tokens() gave {count!r} for a request that has text")
+                await self._works(provider, "count_tokens()")
+
+    async def secrets_are_texts_that_no_repr_shows(self) -> None:
+        provider = await made(self._make())
+        if isinstance(provider, SupportsSecrets):
+            secrets = provider.secret_values()
+            good = type(secrets) is tuple and all(type(value) is str and value for value in secrets)
+            expect(good, "secret_values() is no tuple of texts with something in them")
+            expect(
+                not any(value in repr(provider) for value in secrets), "the provider's repr shows a secret"
+            )
+        await provider.close()
 
     async def close_ends_an_abandoned_stream(self) -> None:
         provider = await made(self._make())
