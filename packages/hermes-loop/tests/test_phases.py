@@ -15,7 +15,7 @@ from hermes_loop.phases.normalize import normalise_response, usable_calls
 from hermes_loop.phases.preflight import decide_gate
 from hermes_loop.resume import unsaved_tail
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
-from hermes_loop.verdicts import Answer, Discard, Ending, Finish, Proceed, Recheck, RunTools, Stop
+from hermes_loop.verdicts import Answer, Compress, Discard, Ending, Finish, Proceed, RunTools, Stop
 from hermes_messages import (
     AssistantMessage,
     ChatResponse,
@@ -81,23 +81,28 @@ class TestBegin:
 
 class TestPreflight:
     @pytest.mark.parametrize(
-        ("tokens", "window", "can_compress", "verdict"),
+        ("estimated", "counted", "window", "threshold", "verdict"),
         [
-            (None, 1000, False, Proceed),
-            (999, None, False, Proceed),
-            (999, 1000, False, Proceed),
-            (1000, 1000, False, Stop),
-            (1000, 1000, True, Recheck),
+            (0, None, 1000, None, Proceed),
+            (0, 999, None, None, Proceed),
+            (0, 999, 1000, None, Proceed),
+            (0, 1000, 1000, None, Stop),
+            (5000, 999, 1000, None, Proceed),
+            (749, 100, 1000, 0.75, Proceed),
+            (750, 100, 1000, 0.75, Compress),
+            (0, 750, 1000, 0.75, Compress),
+            (5000, 5000, None, 0.75, Proceed),
         ],
     )
-    def test_the_measured_prompt_decides(
-        self, tokens: int | None, window: int | None, can_compress: bool, verdict: type
+    def test_an_estimate_begins_compression_and_only_what_was_counted_ends_a_turn(
+        self, estimated: int, counted: int | None, window: int | None, threshold: float | None, verdict: type
     ) -> None:
         gate = decide_gate(
             interruption=None,
-            last_input_tokens=tokens,
+            estimated_tokens=estimated,
+            last_input_tokens=counted,
             context_window=window,
-            can_compress=can_compress,
+            threshold=threshold,
         )
         assert isinstance(gate, verdict)
 

@@ -105,6 +105,8 @@ class DefaultAgentFactory:
             temperature=options.temperature,
             reasoning_config=options.reasoning_config,
             request_overrides=self._overrides,
+            # A sample of training data holds what the model saw: nothing in it is a summary of ours.
+            compression=False,
         )
 
     async def close(self) -> None:

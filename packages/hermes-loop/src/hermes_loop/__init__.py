@@ -2,8 +2,17 @@
 
 from hermes_loop.agent import AIAgent
 from hermes_loop.budget import Budget, IterationBudget
+from hermes_loop.compression import (
+    Compressed,
+    CompressionContext,
+    CompressionPlan,
+    CompressionSettings,
+    Compressor,
+    SummaryCompressor,
+)
 from hermes_loop.events import (
     AttemptDiscarded,
+    ContextCompressed,
     HookFailed,
     RouteChanged,
     StatusChanged,
@@ -23,12 +32,19 @@ __all__ = [
     "AIAgent",
     "AttemptDiscarded",
     "Budget",
+    "Compressed",
+    "CompressionContext",
+    "CompressionPlan",
+    "CompressionSettings",
+    "Compressor",
+    "ContextCompressed",
     "HookFailed",
     "IterationBudget",
     "RouteChanged",
     "StatusChanged",
     "StepEnded",
     "StepStarted",
+    "SummaryCompressor",
     "SupportsStreamReset",
     "ToolEnded",
     "ToolProgressed",

@@ -14,6 +14,8 @@ from typing import Self
 from hermes_loop.admission import DEFAULT_TTL_S
 from hermes_loop.budget import Budget, IterationBudget, read_budget, read_iteration_budget
 from hermes_loop.checks import check_agent_arguments, check_text
+from hermes_loop.compression import CompressionSettings, Compressor
+from hermes_loop.compression.control import read_compression
 from hermes_loop.events import Callbacks, TurnEvent
 from hermes_loop.hooks import read_hooks
 from hermes_loop.lifecycle import Lifecycle
@@ -78,6 +80,8 @@ class AIAgent:
         max_iterations: int = 90,
         iteration_budget: IterationBudget | int | None = None,
         budget: Budget | None = None,
+        compression: bool | CompressionSettings = True,
+        compressor: Compressor | None = None,
         enabled_toolsets: Sequence[str] | None = None,
         disabled_toolsets: Sequence[str] | None = None,
         session_id: str | None = None,
@@ -129,6 +133,7 @@ class AIAgent:
             max_iterations=check_count("max_iterations", max_iterations),
             iteration_budget=read_iteration_budget(iteration_budget),
             budget=read_budget(budget),
+            compression=read_compression(compression, compressor),
             enabled_toolsets=tuple(enabled_toolsets or ()),
             disabled_toolsets=tuple(disabled_toolsets or ()),
             session_db=os.fspath(session_db) if isinstance(session_db, os.PathLike) else session_db,

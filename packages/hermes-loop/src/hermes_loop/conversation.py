@@ -10,7 +10,9 @@ from hermes_messages import (
     History,
     Message,
     SystemMessage,
+    TokenEstimator,
     ToolMessage,
+    ToolSpec,
     Transcript,
     TranscriptState,
 )
@@ -32,6 +34,9 @@ class Conversation:
         self.open_round: RoundRecord | None = None
         self._sent = Transcript()
         self._front: tuple[Message, ...] = ()
+        self._estimator: TokenEstimator | None = None
+        self._estimated_tools: tuple[ToolSpec, ...] = ()
+        self._estimated = 0
 
     @property
     def state(self) -> TranscriptState:
@@ -46,6 +51,20 @@ class Conversation:
     def history(self) -> History:
         """Everything that the model sees."""
         return self._sent.history()
+
+    def prompt_tokens(self, tools: tuple[ToolSpec, ...]) -> int:
+        """About how many tokens a request with `tools` is now; costs what is new since the last time."""
+        if self._estimator is None or tools != self._estimated_tools:
+            self._estimator, self._estimated_tools, self._estimated = TokenEstimator(tools), tools, 0
+        sent = self._sent.history()
+        self._estimator.add(sent[self._estimated :])
+        self._estimated = len(sent)
+        return self._estimator.total
+
+    def calibrate(self, real_prompt_tokens: int) -> None:
+        """What the host counted for all of this and the tools, as it stands."""
+        if self._estimator is not None and self._estimated == len(self._sent.history()):
+            self._estimator.calibrate(real_prompt_tokens)
 
     def is_current(self, previous_lease: int) -> bool:
         """Whether nobody else can have written the session since this was read or written here: whether the
@@ -72,11 +91,13 @@ class Conversation:
             messages = self.messages
             self._sent = Transcript((*front, *messages))
             self._front = front
+            self._estimator = None
 
     def replace(self, messages: Iterable[Message]) -> None:
         """Go on from `messages` instead of what was remembered. Raises `InvariantError`, changing nothing."""
         self._sent = Transcript((*self._front, *messages))
         self.open_round = None
+        self._estimator = None
 
     def append(self, uid: str, message: Message) -> None:
         """Add a message that belongs to no tool round; it is owed to the store from here on."""

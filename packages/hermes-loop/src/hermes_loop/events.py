@@ -27,6 +27,7 @@ __all__ = [
     "CALLBACK_GRACE_S",
     "AttemptDiscarded",
     "Callbacks",
+    "ContextCompressed",
     "HookFailed",
     "RouteChanged",
     "StatusChanged",
@@ -91,6 +92,13 @@ class HookFailed(Struct, frozen=True, tag=True):
     error: str
 
 
+class ContextCompressed(Struct, frozen=True, tag=True):
+    """The older part of the conversation was replaced; sizes are estimates, in tokens."""
+
+    tokens_before: int
+    tokens_after: int
+
+
 class StatusChanged(Struct, frozen=True, tag=True):
     """What the turn is doing, for a person: `kind` is a short word, `text` a sentence."""
 
@@ -133,6 +141,7 @@ TurnEvent = (
     | AttemptDiscarded
     | RouteChanged
     | HookFailed
+    | ContextCompressed
     | StatusChanged
     | ToolStarted
     | ToolProgressed

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.checks import check_members, check_provider
+from hermes_loop.compression.control import CompressionControl
 from hermes_loop.events import Callbacks
 from hermes_loop.route_specs import RouteSpec
 from hermes_messages import (
@@ -57,6 +58,7 @@ class AgentOptions:
     max_iterations: int
     iteration_budget: IterationBudget | None
     budget: Budget
+    compression: CompressionControl | None
     enabled_toolsets: tuple[str, ...]
     disabled_toolsets: tuple[str, ...]
     session_db: str | SessionStore | None
@@ -127,7 +129,6 @@ NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
     "output_type": (None,),
     "checkpoints_enabled": (None, False),
     "approval_policy": (None,),
-    "compression": (None, False),
     # This version reads no context files: skipping them is what it does.
     "skip_context_files": (None, False, True),
     # It prints nothing, whatever is asked for.

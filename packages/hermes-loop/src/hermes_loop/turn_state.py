@@ -11,6 +11,7 @@ from msgspec import Raw
 from hermes_loop.admission import Lease
 from hermes_loop.budget import Spent, TurnBudget
 from hermes_loop.clock import Clock
+from hermes_loop.compression.control import CompressionControl
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
 from hermes_loop.hooks import Hooks
@@ -67,6 +68,7 @@ class TurnDeps:
     ephemeral_system_prompt: str | None = None
     prefill: tuple[Message, ...] = ()
     trajectory_dir: str | None = None
+    compression: CompressionControl | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     bounds: Bounds = field(default_factory=Bounds)
@@ -112,6 +114,7 @@ class TurnState:
     steps: int = 0
     attempts: int = 0
     rechecks: int = 0
+    compressions: int = 0
     change: RequestChange = NOTHING_CHANGED
     route_failures: dict[int, ProviderError] = field(default_factory=dict)
     live_attempt: object | None = None

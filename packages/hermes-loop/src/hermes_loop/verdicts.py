@@ -164,7 +164,7 @@ class Discard(Struct, frozen=True, tag=True):
 Ending = Finish | Stop
 BeginVerdict = Proceed | Finish | Stop
 PrepareVerdict = Proceed | Stop
-GateVerdict = Proceed | Recheck | Stop
+GateVerdict = Proceed | Compress | Stop
 AttemptVerdict = Completed | Failed | Stop
 ErrorVerdict = Retry | Resend | Fallback | Compress | Terminate
 RetryLoopVerdict = Completed | Recheck | Stop

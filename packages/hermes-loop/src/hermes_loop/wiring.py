@@ -86,6 +86,7 @@ class Wiring:
             ephemeral_system_prompt=options.ephemeral_system_prompt,
             prefill=options.prefill,
             trajectory_dir=options.trajectory_dir,
+            compression=options.compression,
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
             clock=SystemClock(),

@@ -8,8 +8,9 @@ from typing import assert_never
 
 from hermes_loop.hook_calls import transform_request
 from hermes_loop.phases.assemble import assemble_api_request
+from hermes_loop.phases.compress import compress_context
 from hermes_loop.phases.preflight import run_preflight_gate
-from hermes_loop.phases.recovery import handle_api_error
+from hermes_loop.phases.recovery import discard_attempt, handle_api_error
 from hermes_loop.phases.route import explain_failures, fall_back, note_exhausted
 from hermes_loop.request_changes import apply_change
 from hermes_loop.turn_log import log_phase
@@ -79,8 +80,10 @@ async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdic
         case Stop(reason="context_overflow", error=error):
             overflow = ProviderError(error or "the context is full", kind=ErrorKind.CONTEXT_OVERFLOW)
             return Recheck("context_overflow", "route") if await fall_back(turn, deps, overflow) else gate
-        case Stop() | Recheck():
+        case Stop():
             return gate
+        case Compress(reason=reason):
+            return await compress_context(turn, deps, reason=reason, required=False)
         case Proceed():
             outcome = await run_retry_loop(turn, deps, request)
             log_phase(turn, "retry_loop", outcome)
@@ -117,10 +120,28 @@ async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) 
             case Terminate(reason=reason):
                 return _give_up(turn, deps, error, Stop(reason, verdict.error))
             case Compress(reason=why):
-                # There is nothing that compresses in this version, so the policy never answers so.
-                return Stop("unsupported", f"no compression in this version: {why}")
+                return await _compress_as_refused(turn, deps, error, why)
             case unreachable:
                 assert_never(unreachable)
+
+
+async def _compress_as_refused(
+    turn: TurnState, deps: TurnDeps, error: ProviderError, reason: str
+) -> RetryLoopVerdict:
+    """The host refused the prompt as too long: a shorter one, else another route, else the end."""
+    await discard_attempt(turn, reason)
+    compressed = await compress_context(turn, deps, reason=str(error), required=True)
+    match compressed:
+        case Recheck():
+            return compressed
+        case Stop(reason="context_overflow"):
+            if await fall_back(turn, deps, error):
+                return Recheck(reason, "route")
+            return _give_up(turn, deps, error, compressed)
+        case Stop():
+            return compressed
+        case unreachable:
+            assert_never(unreachable)
 
 
 async def _kept_or_asked_elsewhere(
@@ -202,6 +223,8 @@ def _account(turn: TurnState, request: ChatRequest, response: ChatResponse) -> N
     turn.step_usage = response.usage
     turn.budget.add(response.usage, _estimate(turn, request, response))
     turn.last_input_tokens = response.usage.input_tokens if response.usage else None
+    if turn.last_input_tokens is not None and not turn.summary_call:
+        turn.conversation.calibrate(turn.last_input_tokens)
 
 
 def _estimate(turn: TurnState, request: ChatRequest, response: ChatResponse) -> int:

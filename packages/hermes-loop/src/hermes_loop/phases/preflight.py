@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hermes_loop.phases.compress import can_compress
 from hermes_loop.turn_state import TurnDeps, TurnState
-from hermes_loop.verdicts import GateVerdict, Proceed, Recheck, Stop
+from hermes_loop.verdicts import Compress, GateVerdict, Proceed, Stop
 from hermes_messages import ChatRequest
 
 __all__ = ["decide_gate", "run_preflight_gate"]
@@ -12,36 +13,44 @@ __all__ = ["decide_gate", "run_preflight_gate"]
 def decide_gate(
     *,
     interruption: Stop | None,
+    estimated_tokens: int,
     last_input_tokens: int | None,
     context_window: int | None,
-    can_compress: bool,
+    threshold: float | None,
 ) -> GateVerdict:
-    """Pure. The prompt is measured by what the host counted last: an estimate alone stops no turn.
+    """Pure. `threshold` is the share of the window at which compression begins, None when there is none.
 
-    A host that goes on silently past its window would answer from a history that it cut off.
+    The estimate starts compression; only what the host counted last stops a turn. A host that goes on
+    silently past its window would answer from a history that it cut off.
     """
     if interruption is not None:
         return interruption
-    if context_window is None or last_input_tokens is None or last_input_tokens < context_window:
+    if context_window is None:
         return Proceed()
-    if can_compress:
-        return Recheck("the context is full")
+    expected = max(estimated_tokens, last_input_tokens or 0)
+    if threshold is not None and expected >= threshold * context_window:
+        return Compress(f"the prompt takes about {expected} of {context_window} tokens")
+    if last_input_tokens is None or last_input_tokens < context_window:
+        return Proceed()
     return Stop(
         "context_overflow",
         f"the last prompt had {last_input_tokens} tokens and the model's window is {context_window}; "
-        "this version does not compress: start a new conversation or give a shorter conversation_history",
+        "start a new conversation or give a shorter conversation_history",
     )
 
 
 async def run_preflight_gate(
     turn: TurnState,
-    deps: TurnDeps,  # noqa: ARG001 - a phase takes both
+    deps: TurnDeps,
     request: ChatRequest,  # noqa: ARG001 - what the gate is about
 ) -> GateVerdict:
     """Before every request: tool results and a new route both change what fits."""
+    control = deps.compression if can_compress(turn, deps, refused=False) else None
+    window = turn.route.info.context_window
     return decide_gate(
         interruption=turn.interruption(),
+        estimated_tokens=turn.conversation.prompt_tokens(turn.snapshot.tools) if control and window else 0,
         last_input_tokens=turn.last_input_tokens,
-        context_window=turn.route.info.context_window,
-        can_compress=False,
+        context_window=window,
+        threshold=control.settings.threshold if control else None,
     )

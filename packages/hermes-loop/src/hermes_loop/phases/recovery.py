@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hermes_loop.events import AttemptDiscarded, StatusChanged
+from hermes_loop.phases.compress import can_compress
 from hermes_loop.recovery_policy import Options, decide_recovery
 from hermes_loop.request_changes import find_change
 from hermes_loop.turn_state import TurnDeps, TurnState
@@ -19,6 +20,7 @@ async def handle_api_error(
     tried = {*turn.route_failures, turn.route.place}
     options = Options(
         fallback_left=deps.routes.next(tried, deps.clock.monotonic()) is not None,
+        can_compress=can_compress(turn, deps, refused=True),
         change=find_change(failed.error, request, turn.change),
     )
     verdict = decide_recovery(failed.error, turn.attempts, options, deps.policy, deps.rng.random())

@@ -1,0 +1,128 @@
+"""What is compressed and what stays. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from hermes_loop.compression.protocol import CompressionPlan
+from hermes_loop.compression.settings import CompressionSettings
+from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage, estimate_tokens
+from hermes_messages.shrinking import boundary_near, last_boundary, retire_images
+
+__all__ = [
+    "Kept",
+    "joined",
+    "kept_rounds",
+    "plan_compression",
+    "shortened_tail",
+    "shortened_text",
+    "worth_a_summary",
+]
+
+Kept = tuple[Message, int | None]
+"""A message of the new conversation, and its place in the old one if it was there."""
+
+
+def plan_compression(
+    messages: Sequence[Message], window: int, settings: CompressionSettings
+) -> CompressionPlan:
+    """The plan: everything older than the newest rounds that fit into `settings.keep_recent` of `window`.
+
+    What is being worked on stays whatever its size; with nothing older the plan is empty (`end` 0).
+    """
+    room = int(window * settings.keep_recent)
+    cut = last_boundary(messages)
+    spent = estimate_tokens(messages[cut:])
+    while cut and (spent := spent + estimate_tokens([messages[cut - 1]])) <= room:
+        cut -= 1
+    end = boundary_near(messages, cut)
+    return CompressionPlan(begin=0, end=end, target_tokens=max(256, room // 4))
+
+
+def worth_a_summary(messages: Sequence[Message], plan: CompressionPlan) -> bool:
+    """Whether the planned messages are longer than what would stand for them."""
+    return estimate_tokens(messages[plan.begin : plan.end]) > plan.target_tokens
+
+
+def kept_rounds(
+    messages: Sequence[Message], plan: CompressionPlan, keep_tools: Collection[str]
+) -> list[Kept]:
+    """The last round before the plan's end in which each of `keep_tools` answered well, whole and in order,
+    unless the tool answered again in what stays."""
+    rounds = _rounds(messages)
+    waiting = set(keep_tools)
+    kept: list[Kept] = []
+    for begin, end in reversed(rounds):
+        found = _answered(messages[begin:end]) & waiting
+        waiting -= found
+        if found and end <= plan.end:
+            kept[:0] = [(messages[place], place) for place in range(begin, end)]
+    return kept
+
+
+def _rounds(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Where each round of calls and results begins and ends."""
+    rounds: list[tuple[int, int]] = []
+    for place, message in enumerate(messages):
+        if isinstance(message, AssistantMessage) and message.tool_calls:
+            rounds.append((place, place + 1))
+        elif isinstance(message, ToolMessage) and rounds and rounds[-1][1] == place:
+            rounds[-1] = (rounds[-1][0], place + 1)
+    return rounds
+
+
+def _answered(round_: Sequence[Message]) -> set[str]:
+    """The tools of a round that gave a good result."""
+    asking = round_[0]
+    assert isinstance(asking, AssistantMessage)
+    good = {
+        message.tool_call_id
+        for message in round_[1:]
+        if isinstance(message, ToolMessage) and message.status == "ok"
+    }
+    return {call.name for call in asking.tool_calls if call.id in good}
+
+
+def shortened_tail(messages: Sequence[Message], begin: int, limit: int) -> list[Kept]:
+    """The messages from `begin` on, tool results of more than `limit` characters cut to their ends, save
+    those of the round that is being worked on."""
+    fresh = last_boundary(messages)
+    return [
+        (_shortened(message, limit) if place < fresh else message, place)
+        for place, message in enumerate(messages[begin:], begin)
+    ]
+
+
+def _shortened(message: Message, limit: int) -> Message:
+    if isinstance(message, ToolMessage) and isinstance(message.content, str) and len(message.content) > limit:
+        return replace(message, content=shortened_text(message.content, limit, message.tool_call_id))
+    return message
+
+
+def shortened_text(text: str, limit: int, call_id: str) -> str:
+    """The beginning and the end of `text`, about `limit` characters, and where the rest is."""
+    head, tail = text[: limit * 2 // 3], text[-limit // 3 :]
+    left_out = len(text) - len(head) - len(tail)
+    return (
+        f"{head}\n[... {left_out} characters of the result of call {call_id} are left out; the session's "
+        f"history has them, and the call can be made again ...]\n{tail}"
+    )
+
+
+def joined(
+    replacement: Sequence[Message],
+    rounds: Sequence[Kept],
+    tail: Sequence[Kept],
+    old: Sequence[Message],
+    keep_images: int,
+) -> list[Kept]:
+    """The new conversation. There is always a user message: some hosts refuse a conversation without one."""
+    known = {id(message): place for place, message in enumerate(old)}
+    new: list[Kept] = [(message, known.get(id(message))) for message in replacement]
+    new += [*rounds, *tail]
+    if not any(isinstance(message, UserMessage) for message, _ in new):
+        new.insert(0, (UserMessage("[The conversation before this was left out.]"), None))
+    without_images = retire_images([message for message, _ in new], keep_images)
+    return [(message, place) for message, (_, place) in zip(without_images, new, strict=True)]

@@ -1,0 +1,195 @@
+"""`compress_context`: the older part of the conversation gives way to something shorter."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from hermes_loop.compression.plan import (
+    Kept,
+    joined,
+    kept_rounds,
+    plan_compression,
+    shortened_tail,
+    worth_a_summary,
+)
+from hermes_loop.compression.protocol import Compressed, CompressionContext, CompressionPlan
+from hermes_loop.events import ContextCompressed, StatusChanged
+from hermes_loop.phases.persist import save_owed, stop_for_store_error
+from hermes_loop.turn_log import log_phase
+from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.verdicts import Recheck, Stop
+from hermes_messages import (
+    HermesError,
+    Message,
+    StoreError,
+    Transcript,
+    add_usage,
+    estimate_tokens,
+)
+from hermes_messages.protocols import NewMessage, StoredMessage, SupportsCompression
+
+__all__ = ["can_compress", "compress_context"]
+
+
+class _NoGainError(HermesError):
+    """The attempt came to nothing; the conversation is as it was."""
+
+
+def can_compress(turn: TurnState, deps: TurnDeps, *, refused: bool) -> bool:
+    """Whether an attempt may be made: not too often in a turn, and after a failure not at once, unless the
+    host `refused` the prompt as it is."""
+    control = deps.compression
+    if control is None or turn.summary_call or turn.compressions >= control.settings.per_turn:
+        return False
+    return refused or deps.clock.monotonic() >= control.not_before
+
+
+async def compress_context(turn: TurnState, deps: TurnDeps, *, reason: str, required: bool) -> Recheck | Stop:
+    """Make the context shorter and assemble the request anew.
+
+    An attempt that fails leaves the conversation as it was: the turn goes on with it, or stops when the host
+    has `required` a shorter one. One that takes too long ends the turn.
+    """
+    control = deps.compression
+    assert control is not None
+    turn.compressions += 1
+    await turn.events.emit(StatusChanged("compression", f"{reason}; making the conversation shorter"))
+    before = turn.conversation.prompt_tokens(turn.snapshot.tools)
+    try:
+        new = await _shorter(turn, deps)
+        if new is None:
+            return turn.interruption() or Stop("interrupted")
+        stop = await _adopt(turn, deps, new)
+    except TimeoutError:
+        limit = control.settings.timeout_s
+        control.failed(deps.clock.monotonic())
+        return Stop("context_compression_timeout", f"making the conversation shorter took over {limit:g} s")
+    except HermesError as error:
+        control.failed(deps.clock.monotonic())
+        log_phase(turn, "compress_context", "Failed", logging.WARNING, str(error))
+        if required:
+            text = f"the conversation is too long for the model, and it could not be made shorter: {error}"
+            return Stop("context_overflow", text)
+        return Recheck("the context could not be compressed", "context")
+    if stop is not None:
+        return stop
+    after = turn.conversation.prompt_tokens(turn.snapshot.tools)
+    log_phase(turn, "compress_context", "Compressed", logging.INFO, f"about {before} to {after} tokens")
+    await turn.events.emit(ContextCompressed(before, after))
+    return Recheck("the context was compressed", "context")
+
+
+async def _shorter(turn: TurnState, deps: TurnDeps) -> list[Kept] | None:
+    """The new conversation; None after an interrupt. Raises `HermesError`, `TimeoutError`."""
+    control = deps.compression
+    assert control is not None
+    settings = control.settings
+    messages = turn.conversation.messages
+    size = estimate_tokens(messages)
+    plan = plan_compression(messages, _room(turn, size), settings)
+    compressed = Compressed(tuple(messages[plan.begin : plan.end]))
+    asked = worth_a_summary(messages, plan)
+    if asked:
+        answer = await _ask(turn, deps, messages, plan)
+        if answer is None:
+            return None
+        compressed = answer
+        turn.usage = add_usage(turn.usage, compressed.usage)
+        turn.used.usage = add_usage(turn.used.usage, compressed.usage)
+        turn.budget.add(compressed.usage, 0)
+    new = joined(
+        compressed.messages,
+        kept_rounds(messages, plan, settings.keep_tools) if asked else [],
+        shortened_tail(messages, plan.end, settings.result_characters),
+        messages,
+        settings.keep_images,
+    )
+    _check(new, size, settings.least_saving)
+    return new
+
+
+def _room(turn: TurnState, size: int) -> int:
+    """The model's window in the units of an uncorrected estimate of the messages, which are `size` long."""
+    window = turn.route.info.context_window
+    if window is None:
+        return size
+    return min(size, window * size // max(turn.conversation.prompt_tokens(turn.snapshot.tools), 1))
+
+
+async def _ask(
+    turn: TurnState, deps: TurnDeps, messages: Sequence[Message], plan: CompressionPlan
+) -> Compressed | None:
+    """What the compressor says; None after an interrupt. Its own time-out is a failure like others."""
+    control = deps.compression
+    assert control is not None
+    context = CompressionContext(
+        session_id=turn.session_id,
+        provider=turn.route.provider,
+        model=turn.route.model,
+        sleep=deps.clock.sleep,
+    )
+    answer: Compressed | None = None
+    deadline = asyncio.timeout(control.settings.timeout_s)
+    try:
+        with turn.interrupt.scope():
+            async with deadline:
+                await deps.routes.open(turn.route)
+                answer = await control.compressor.compress(messages, plan, context)
+    except TimeoutError as error:
+        if deadline.expired():
+            raise
+        raise _NoGainError(f"the compressor gave up: {error!r}") from error
+    except HermesError:
+        raise
+    except Exception as error:
+        raise _NoGainError(f"the compressor failed: {type(error).__name__}: {error}") from error
+    return answer
+
+
+def _check(new: Sequence[Kept], size: int, least_saving: float) -> None:
+    """Raise `HermesError` unless `new` is a valid conversation that is shorter than before."""
+    Transcript(message for message, _ in new)
+    shorter = estimate_tokens([message for message, _ in new])
+    if shorter > size * (1 - least_saving):
+        raise _NoGainError(f"about {size} tokens would have become {shorter}")
+
+
+async def _adopt(turn: TurnState, deps: TurnDeps, new: Sequence[Kept]) -> Stop | None:
+    """Let `new` take the place of the conversation, in the store first. A write whose end is not known makes
+    the next turn read what is stored."""
+    conversation = turn.conversation
+    saved = await save_owed(turn)
+    if isinstance(saved, Stop):
+        return saved
+    archive: object = deps.store
+    if deps.store is not None and isinstance(archive, SupportsCompression):
+        try:
+            rows = await deps.store.get_messages(turn.session_id)
+            named = _named(turn, conversation.messages, rows, new)
+            await archive.archive_and_compact(turn.session_id, named, lease=turn.lease.token)
+        except StoreError as error:
+            return stop_for_store_error(turn, error)
+        except BaseException:
+            conversation.read_under(_NOBODY)
+            raise
+    conversation.replace([message for message, _ in new])
+    turn.last_input_tokens = None
+    return None
+
+
+_NOBODY = -1
+
+
+def _named(
+    turn: TurnState, old: Sequence[Message], rows: Sequence[StoredMessage], new: Sequence[Kept]
+) -> list[NewMessage]:
+    """`new` with identities: that of the stored message where one is the same, else a new one."""
+    shift = len(rows) - len(old)
+    named: list[NewMessage] = []
+    for message, place in new:
+        row = rows[place + shift] if place is not None and 0 <= place + shift < len(rows) else None
+        same = row is not None and place is not None and row.message == old[place]
+        named.append(NewMessage(row.uid if same and row is not None else turn.next_uid(), message))
+    return named
