@@ -161,7 +161,8 @@ async def main():
     folder = Path(sys.argv[1])
     provider = ScriptedProvider([text("one"), text("two" * 200_000), text("three")])
     async with SessionDB(folder / "state.db") as store:
-        async with AIAgent(provider=provider, session_db=store, session_id="s") as agent:
+        made = AIAgent(provider=provider, session_db=store, session_id="s", compression=False)
+        async with made as agent:
             await agent.run_conversation("a")
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
             size = max(path.stat().st_size for path in folder.glob("state.db*"))

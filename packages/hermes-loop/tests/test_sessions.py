@@ -370,7 +370,7 @@ def test_a_write_that_is_refused_for_the_lease_ends_the_turn_without_a_tool() ->
 def test_a_store_that_fails_at_admission_is_a_failed_result() -> None:
     async def main() -> None:
         store = MemoryStore()
-        store.fail_next("try_acquire_session_turn_lease", StoreError("disk full"))
+        store.fail_next("acquire_session_turn_lease", StoreError("disk full"))
         async with make(store, text("ok")) as agent:
             result = await agent.run_conversation("a")
             assert (result["turn_exit_reason"], result["api_calls"]) == ("session_persistence_failed", 0)

@@ -148,7 +148,7 @@ class TestOrder:
         )
         run(agent, "go")
         assert log == [
-            "try_acquire_session_turn_lease",
+            "acquire_session_turn_lease",
             "ensure_session",
             "get_messages",
             "update_session_meta",
