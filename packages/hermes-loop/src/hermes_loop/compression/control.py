@@ -27,7 +27,7 @@ def read_compression(
     compression: bool | CompressionSettings, compressor: Compressor | None
 ) -> CompressionControl | None:
     """What `AIAgent(compression=, compressor=)` says. Raises `ConfigurationError`."""
-    if compressor is not None and not callable(getattr(compressor, "compress", None)):
+    if compressor is not None and not isinstance(compressor, Compressor):
         raise ConfigurationError(
             f"compressor must have a method compress, not be a {type(compressor).__name__}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -37,6 +37,7 @@ class Compressed(Struct, frozen=True):
     usage: Usage | None = None
 
 
+@runtime_checkable
 class Compressor(Protocol):
     """Says what takes the place of the older part of a conversation."""
 
