@@ -74,6 +74,10 @@ def test_every_row_has_a_date_and_makes_sense(row: Any) -> None:
         ("google", "gemini-3-flash-preview", "gemini-3-flash"),
         ("openai", "gpt-4.1-minimal", None),
         ("openai", "gpt-99", None),
+        ("xai", "grok-4.7", "grok-4.7"),
+        ("mistral", "mistral-medium-3-5", "mistral-medium-3-5"),
+        ("mistral", "mistral-medium-latest", None),  # it moves on, and its price with it
+        ("fireworks", "accounts/fireworks/models/kimi-k2p6", None),
         ("custom", "gpt-4.1-mini", None),
         ("openrouter", "gpt-4.1-mini", None),
         ("openrouter", "anthropic/claude-opus-4.5", "claude-opus-4-5"),
@@ -87,6 +91,23 @@ def test_models_are_found_by_their_name_alone(provider: str, model: str, found: 
     assert (row.model if row else None) == found
     if row is not None and provider == "openrouter":
         assert row.price is None  # what a router asks is another matter
+
+
+def test_prompt_that_reaches_the_line_costs_double_from_there_on() -> None:
+    grok = find_model("xai", "grok-4.7")
+    assert grok is not None
+    short = Usage(input_tokens=199_999, output_tokens=0)
+    long = Usage(input_tokens=200_000, output_tokens=1_000_000, cache_read_tokens=100_000)
+    assert cost_usd(short, grok.price) == pytest.approx(0.399998)
+    assert cost_usd(long, grok.price) == pytest.approx(0.1 * 4 + 0.1 * 1 + 12)
+
+
+def test_price_of_the_cache_that_is_not_known_makes_the_cost_unknown() -> None:
+    medium = find_model("mistral", "mistral-medium-3.5")
+    assert medium is not None
+    usage = Usage(input_tokens=10, output_tokens=1)
+    assert cost_usd(usage, medium.price) is not None
+    assert cost_usd(Usage(input_tokens=10, output_tokens=1, cache_read_tokens=5), medium.price) is None
 
 
 def test_cost_comes_with_the_answer() -> None:

@@ -1,8 +1,10 @@
 """What is known of single models: context window, output limit, price, whether they reason. Data with a date.
 
-The rows of Anthropic and DeepSeek are from the vendors' pages; those of OpenAI and Google from dated copies
-of theirs, and where a copy left something out it is None here. A model that is not here is unknown in every
-respect; the settings `context_window`, `max_output_tokens` and `prices` say what the caller knows better.
+The rows of Anthropic and DeepSeek are from the vendors' pages; those of OpenAI, Google, xAI and Mistral from
+dated copies of theirs, and where a copy left something out it is None here. Hosts of open models (Together,
+Fireworks, Groq, NVIDIA, Hugging Face) change their lists often and have no rows. A model that is not here is
+unknown in every respect; the settings `context_window`, `max_output_tokens` and `prices` say what the caller
+knows better.
 """
 
 from __future__ import annotations
@@ -73,6 +75,28 @@ def _gpt_price(
 
 
 _MILLION = 1_000_000
+
+
+def _grok(
+    model: str, window: int, input_price: float, cached: float, output: float, as_of: str
+) -> KnownModel:
+    # https://docs.x.ai/developers/models: a prompt that reaches 200,000 tokens costs double, all of it.
+    return KnownModel(
+        vendor="xai",
+        model=model,
+        context_window=window,
+        price=Price(
+            input=input_price,
+            output=output,
+            cache_read=cached,
+            as_of=as_of,
+            long_above=199_999,
+            long_prompt=Price(input=2 * input_price, output=2 * output, cache_read=2 * cached, as_of=as_of),
+        ),
+        supports_images=True,
+        reasons=True,
+    )
+
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
     # https://platform.claude.com/docs/en/about-claude/models/overview
@@ -146,6 +170,22 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         price=Price(input=0.435, output=0.87, cache_read=0.003625, as_of="2026-05-22"),
         supports_images=False,
         reasons=True,
+    ),
+    # https://docs.x.ai/developers/grok-4-7, https://docs.x.ai/developers/models/grok-4.20-0309
+    _grok("grok-4.7", 500_000, 2, 0.5, 6, "2026-09-29"),
+    _grok("grok-4.20", _MILLION, 1.25, 0.2, 2.5, "2026-07-13"),
+    # https://docs.mistral.ai/models/model-cards/mistral-medium-3-5-26-04: two spellings of one model; what is
+    # read from a cache has no price there.
+    *(
+        KnownModel(
+            vendor="mistral",
+            model=name,
+            context_window=256_000,
+            price=Price(input=1.5, output=7.5, as_of="2026-04-30"),
+            supports_images=True,
+            reasons=True,
+        )
+        for name in ("mistral-medium-3.5", "mistral-medium-3-5")
     ),
     # https://platform.moonshot.ai/docs/guide/kimi-k2-6-quickstart
     KnownModel(

@@ -91,7 +91,8 @@ _VENDORS: tuple[Profile, ...] = (
             # "Expected last role User or Tool": users that follow each other are joined.
             merge_user_turns=True,
             empty_content="empty_string",
-            reasoning_option="none",
+            # https://docs.mistral.ai/inference/conversations/reasoning: `reasoning_effort` for models that
+            # reason, which answer with chunks of type `thinking`; others refuse it, which is remembered.
         ),
     ),
     Profile(
@@ -125,7 +126,8 @@ _VENDORS: tuple[Profile, ...] = (
         base_url="https://api.x.ai/v1",
         key_variables=("XAI_API_KEY",),
         # https://docs.x.ai/docs/guides/reasoning: reasoning_content; reasoning_effort where a model has it,
-        # else 400, which is remembered.
+        # else 400, which is remembered. https://docs.x.ai/developers/grok-4-7: chat completions go on being
+        # served beside Responses; its cache key is a header there (`x-grok-conv-id`), so none is sent.
         quirks=ChatQuirks(
             max_tokens_key="max_completion_tokens", names=True, reasoning_read=("reasoning_content",)
         ),
@@ -156,8 +158,10 @@ _ROUTERS: tuple[Profile, ...] = (
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         key_variables=("FIREWORKS_API_KEY",),
-        # https://docs.fireworks.ai/api-reference/post-chatcompletions; reasoning_content goes back for
-        # interleaved thinking: https://docs.fireworks.ai/guides/reasoning
+        # https://docs.fireworks.ai/guides/reasoning: reasoning comes as reasoning_content, is asked for with
+        # reasoning_effort, and goes back for interleaved thinking.
+        # https://docs.fireworks.ai/structured-responses/structured-response-formatting: json_schema is a
+        # grammar, so tools and schema do not share a request.
         quirks=ChatQuirks(reasoning_echo="reasoning_content", response_format="without_tools"),
     ),
     Profile(
@@ -170,23 +174,27 @@ _ROUTERS: tuple[Profile, ...] = (
             # https://console.groq.com/docs/structured-outputs: few models have them, and neither with
             # streaming nor with tools.
             response_format="output_tool",
-            # https://console.groq.com/docs/reasoning: the field is called `reasoning`.
+            # https://console.groq.com/docs/reasoning: the field is called `reasoning`; without tools it comes
+            # in think tags, unless `reasoning_format` (extra_body) says otherwise.
             reasoning_read=("reasoning", "reasoning_content"),
             user_parts=("image",),
         ),
     ),
     Profile(
         name="huggingface",
-        # https://huggingface.co/docs/inference-providers: the host behind it varies, so little is assumed.
+        # https://huggingface.co/docs/inference-providers/tasks/chat-completion: max_tokens, seed, stop,
+        # response_format, stream_options, tools, tool_choice and reasoning_effort are in its specification,
+        # parallel_tool_calls is not. The host behind it varies, so little more is assumed.
         base_url="https://router.huggingface.co/v1",
         key_variables=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
-        quirks=ChatQuirks(response_format="without_tools", user_parts=("image",)),
+        quirks=ChatQuirks(response_format="without_tools", user_parts=("image",), parallel_option=False),
     ),
     Profile(
         name="nvidia",
         base_url="https://integrate.api.nvidia.com/v1",
         key_variables=("NVIDIA_API_KEY",),
-        # https://docs.api.nvidia.com/nim/reference/llm-apis: vLLM behind it, one grammar for a request.
+        # https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html: the chat completions of
+        # vLLM (since 2.1 also of SGLang), so one grammar for a request and vLLM's field for reasoning.
         quirks=ChatQuirks(
             response_format="without_tools", merge_user_turns=True, empty_content="empty_string"
         ),
@@ -212,7 +220,9 @@ _ROUTERS: tuple[Profile, ...] = (
         name="together",
         base_url="https://api.together.xyz/v1",
         key_variables=("TOGETHER_API_KEY",),
-        # https://docs.together.ai/docs/openai-api-compatibility, https://docs.together.ai/docs/json-mode
+        # https://docs.together.ai/docs/openai-api-compatibility, https://docs.together.ai/docs/json-mode;
+        # https://docs.together.ai/docs/inference/chat/reasoning: the field is called `reasoning`, the effort
+        # reasoning_effort; hybrid models take `reasoning: {"enabled": ...}` (extra_body) to switch it off.
         quirks=ChatQuirks(
             response_format="without_tools",
             reasoning_read=("reasoning", "reasoning_content"),
@@ -283,8 +293,12 @@ _OWN_SERVERS: tuple[Profile, ...] = (
         quirks=ChatQuirks(
             merge_user_turns=True,
             response_format="without_tools",
-            # Newer versions call the field `reasoning`, older ones `reasoning_content`.
+            # https://docs.vllm.ai/en/stable/features/reasoning_outputs/: `reasoning` used to be called
+            # `reasoning_content`.
             reasoning_read=("reasoning", "reasoning_content"),
+            # https://docs.vllm.ai/en/stable/features/interleaved_thinking/: it goes back in that field;
+            # templates that know nothing of it leave it out.
+            reasoning_echo="reasoning",
             user_parts=("image", "audio"),
         ),
     ),
