@@ -33,15 +33,24 @@ class ChildAnswer(Struct, frozen=True):
 
 
 async def run_standalone(
-    module: str, request: bytes, *, limit_s: float, output_limit: int, cwd: str = "/"
+    module: str,
+    request: bytes,
+    *,
+    limit_s: float,
+    output_limit: int,
+    cwd: str = "/",
+    with_packages: bool = False,
 ) -> ChildAnswer:
     """Run `main()` of `hermes_tools.standalone.<module>` on `request`, which it finds on its standard input.
+
+    `with_packages` lets the program import what is installed besides the standard library.
 
     The program is gone when this returns or raises. What it writes beyond `output_limit` bytes is not read,
     and ends it. Raises `OSError` when no process can be started.
     """
+    options = ("-I",) if with_packages else ("-I", "-S")
     child = await ChildProcess.start(
-        (sys.executable, "-I", "-S", "-c", _BOOTSTRAP, _PACKAGE, module),
+        (sys.executable, *options, "-c", _BOOTSTRAP, _PACKAGE, module),
         cwd=cwd,
         environment={"PYTHONIOENCODING": "utf-8"},
         with_input=True,

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from hermes_messages import ConfigurationError, UnknownNameError
+from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
 from hermes_messages.protocols import Tool, Toolset, TurnContext
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["COMBINATIONS", "SupportsRefresh", "ToolGroup", "expand_names", "load_toolsets", "toolset_names"]
+__all__ = [
+    "COMBINATIONS",
+    "SupportsRefresh",
+    "SupportsSettings",
+    "ToolGroup",
+    "expand_names",
+    "load_toolsets",
+    "toolset_names",
+]
 
 GROUP = "hermes.toolsets"
 
@@ -38,6 +46,15 @@ class SupportsRefresh(Protocol):
 
     async def refresh(self, context: TurnContext) -> None:
         """Bring its state and its tools up to date."""
+        ...
+
+
+@runtime_checkable
+class SupportsSettings(Protocol):
+    """A toolset with a setting of its own, which stands under its name among the executor's."""
+
+    def configure(self, settings: JsonValue) -> None:
+        """Take it over, before the first turn. Raises `ConfigurationError`."""
         ...
 
 

@@ -6,11 +6,14 @@ from hermes_messages.protocols import Toolset
 
 __all__ = [
     "clarify_toolset",
+    "delegation_toolset",
     "file_toolset",
     "memory_toolset",
+    "session_search_toolset",
     "skills_toolset",
     "terminal_toolset",
     "todo_toolset",
+    "web_toolset",
 ]
 
 
@@ -58,3 +61,24 @@ def todo_toolset() -> Toolset:
     from hermes_tools.builtin.todo import TodoToolset
 
     return TodoToolset()
+
+
+def web_toolset() -> Toolset:
+    """`web_extract`, and `web_search` where a search backend is configured (extra `web`)."""
+    from hermes_tools.builtin.web import WebToolset
+
+    return WebToolset()
+
+
+def session_search_toolset() -> Toolset:
+    """`session_search`: earlier conversations, in a store that can be searched."""
+    from hermes_tools.builtin.session_search import SessionSearchToolset
+
+    return SessionSearchToolset()
+
+
+def delegation_toolset() -> Toolset:
+    """`delegate_task`: work that child agents do on their own."""
+    from hermes_tools.builtin.delegate_task import DelegationToolset
+
+    return DelegationToolset()
