@@ -120,17 +120,21 @@ class WebToolset:
             size=settings.max_bytes, time_s=settings.timeout, redirects=settings.max_redirects
         )
 
-        async def one(url: str) -> tuple[bool, str]:
+        found = dict.fromkeys(urls, "")
+        failed: set[str] = set()
+
+        async def read(url: str) -> None:
             try:
-                return True, await _page_text(url, self._rules, limits)
+                found[url] = await _page_text(url, self._rules, limits)
             except PageError as error:
-                return False, f"Error: {clean_text(url)[:500]} can not be read: {error}"
+                failed.add(url)
+                found[url] = f"Error: {clean_text(url)[:500]} can not be read: {error}"
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(url)) for url in dict.fromkeys(urls)]
-        found = [task.result() for task in tasks if task.done()]
-        text = "\n\n".join(part for _, part in found)
-        if not any(good for good, _ in found):
+            for url in found:
+                group.create_task(read(url))
+        text = "\n\n".join(found.values())
+        if len(failed) == len(found):
             raise ToolFailure(text)
         return text
 
