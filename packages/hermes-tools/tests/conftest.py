@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -157,3 +159,74 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             os.kill(process, signal.SIGKILL)
     assert not left, "processes outlived the test"
     assert not list(temporary.iterdir()), "temporary files outlived the test"
+
+
+_SWAPPER = """
+import os, sys
+real, other, outside = sys.argv[1:]
+while True:
+    os.rename(real, other)
+    os.symlink(outside, real)
+    os.unlink(real)
+    os.rename(other, real)
+"""
+
+
+@contextlib.contextmanager
+def _swapping(real: Path, outside: Path) -> Iterator[None]:
+    aside = outside.parent / f"aside-{uuid.uuid4().hex}"
+    words = (sys.executable, "-I", "-S", "-c", _SWAPPER, str(real), str(aside), str(outside))
+    swapper = subprocess.Popen(words)
+    try:
+        yield
+    finally:
+        swapper.kill()
+        swapper.wait()
+
+
+@pytest.fixture
+def swapping() -> Callable[[Path, Path], contextlib.AbstractContextManager[None]]:
+    """While it is entered, a process takes a directory away and puts a link to another in its place, and
+    back, as fast as it can."""
+    return _swapping
+
+
+_PROGRAM = """
+import asyncio, json, resource, sys
+from hermes_messages import ToolCall
+from hermes_messages.protocols import RoundContext
+from hermes_messages.testing import InterruptFlag
+from hermes_tools import Executor
+from hermes_tools.builtin.memory import MemoryToolset
+from hermes_tools.toolsets import load_toolsets
+
+async def in_executor():
+    async def on_result(position, message):
+        pass
+
+    async def run(name, **arguments):
+        outcome = await executor.execute([ToolCall("1", name, json.dumps(arguments))], context)
+        return [outcome.results[0].status, outcome.results[0].content]
+
+    executor = Executor(toolsets())
+    context = RoundContext(
+        session_id="s", task_id="t", turn_id="1", cwd=sys.argv[1],
+        interrupt=InterruptFlag(), on_result=on_result,
+    )
+    await main(run)
+    await executor.close()
+
+def toolsets():
+    return load_toolsets(("file", "terminal"))
+"""
+
+
+@pytest.fixture
+def program() -> Callable[[str], list[str]]:
+    """The command line of a Python process with an executor of its own, which awaits the body's `main(run)`;
+    `run(name, **arguments)` makes a call, the first argument is the working directory."""
+
+    def command(body: str) -> list[str]:
+        return [sys.executable, "-c", f"{_PROGRAM}\n{body}\nasyncio.run(in_executor())"]
+
+    return command

@@ -4,8 +4,6 @@ import asyncio
 import os
 import shutil
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -281,15 +279,12 @@ def test_a_link_planted_after_the_check_is_not_followed(bench: Any, outside: Pat
 
 
 def test_a_directory_swapped_for_a_link_between_check_and_use_is_never_followed(
-    bench: Any, outside: Path, tmp_path: Path
+    bench: Any, outside: Path, swapping: Any
 ) -> None:
     """A real process swaps them as fast as it can while files are read and written."""
-    real, other = bench.workspace / "d", tmp_path / "other"
+    real = bench.workspace / "d"
     real.mkdir()
     (real / "secret.txt").write_text("mine")
-    swapper = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _SWAPPER, str(real), str(other), str(outside)],
-    )
 
     async def main() -> tuple[int, int]:
         workspace = Workspace(str(bench.workspace))
@@ -305,25 +300,11 @@ def test_a_directory_swapped_for_a_link_between_check_and_use_is_never_followed(
                 refused += 1
         return done, refused
 
-    try:
+    with swapping(real, outside):
         done, refused = asyncio.run(main())
-    finally:
-        swapper.kill()
-        swapper.wait()
     assert done, "never got through"
     assert refused, "never met a link or a gap"
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
-
-
-_SWAPPER = """
-import os, sys
-real, other, outside = sys.argv[1:]
-while True:
-    os.rename(real, other)
-    os.symlink(outside, real)
-    os.unlink(real)
-    os.rename(other, real)
-"""
 
 
 @pytest.mark.parametrize("use", ["read", "write", "create", "remove", "status", "list"])

@@ -100,33 +100,20 @@ def test_a_credential_and_invisible_text_are_not_kept(
 
 
 _WRITER = """
-import asyncio, json, sys
-from hermes_messages import ToolCall
-from hermes_messages.protocols import RoundContext
-from hermes_messages.testing import InterruptFlag
-from hermes_tools import Executor
-from hermes_tools.builtin.memory import MemoryToolset
+def toolsets():
+    return [MemoryToolset(sys.argv[1], notes_limit=100_000)]
 
-async def main():
-    async def on_result(position, message): pass
-    executor = Executor([MemoryToolset(sys.argv[1], notes_limit=100_000)])
-    context = RoundContext(session_id="s", task_id="t", turn_id="1", cwd="/",
-                           interrupt=InterruptFlag(), on_result=on_result)
+async def main(run):
     for number in range(int(sys.argv[3])):
-        arguments = json.dumps({"action": "add", "content": f"{sys.argv[2]} {number}"})
-        outcome = await executor.execute([ToolCall("1", "memory", arguments)], context)
-        assert outcome.results[0].status == "ok", outcome.results[0].content
-    await executor.close()
-
-asyncio.run(main())
+        status, text = await run("memory", action="add", content=f"{sys.argv[2]} {number}")
+        assert status == "ok", text
 """
 
 
-def test_processes_that_write_at_once_lose_nothing(home: Path) -> None:
+def test_processes_that_write_at_once_lose_nothing(home: Path, program: Any) -> None:
     each = 40
     writers = [
-        subprocess.Popen([sys.executable, "-c", _WRITER, str(home), name, str(each)])
-        for name in ("one", "two", "three")
+        subprocess.Popen([*program(_WRITER), str(home), name, str(each)]) for name in ("one", "two", "three")
     ]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
     notes = read_notes((home / "NOTES.md").read_text())

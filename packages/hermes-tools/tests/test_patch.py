@@ -392,42 +392,31 @@ def test_work_that_is_done_in_place_is_short_whatever_the_text(text: str, old: s
 # -- a full disk ------------------------------------------------------------------------------------------
 
 _LIMITED = """
-import asyncio, json, resource, sys
-from hermes_messages import ToolCall
-from hermes_messages.protocols import RoundContext
-from hermes_messages.testing import InterruptFlag
-from hermes_tools import Executor
-from hermes_tools.toolsets import load_toolsets
-
-async def main():
-    async def on_result(position, message): pass
-    executor = Executor(load_toolsets(("file",)))
-    context = RoundContext(session_id="s", task_id="t", turn_id="1", cwd=sys.argv[1],
-                           interrupt=InterruptFlag(), on_result=on_result)
+async def main(run):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-    given = enumerate(json.load(sys.stdin))
-    calls = [ToolCall(str(n), name, json.dumps(arguments)) for n, (name, arguments) in given]
-    outcome = await executor.execute(calls, context)
-    await executor.close()
-    print(json.dumps([[r.status, r.content] for r in outcome.results]))
-
-asyncio.run(main())
+    print(json.dumps([await run(name, **arguments) for name, arguments in json.load(sys.stdin)]))
 """
 
 
-def with_size_limit(cwd: Path, limit: int, *calls: tuple[str, dict[str, str]]) -> list[list[str]]:
-    ended = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(cwd), str(limit)],
-        input=json.dumps(calls).encode(),
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
-    answer: list[list[str]] = json.loads(ended.stdout)
-    return answer
+@pytest.fixture
+def with_size_limit(program: Any) -> Any:
+    def run(cwd: Path, limit: int, *calls: tuple[str, dict[str, str]]) -> list[list[str]]:
+        ended = subprocess.run(
+            [*program(_LIMITED), str(cwd), str(limit)],
+            input=json.dumps(calls).encode(),
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        answer: list[list[str]] = json.loads(ended.stdout)
+        return answer
+
+    return run
 
 
-def test_a_file_that_may_not_grow_keeps_its_old_content_and_the_error_says_so(bench: Any) -> None:
+def test_a_file_that_may_not_grow_keeps_its_old_content_and_the_error_says_so(
+    bench: Any, with_size_limit: Any
+) -> None:
     path = bench.workspace / "a.txt"
     path.write_text("old\n" * 100)
     grown = "new\n" * 5_000
@@ -448,7 +437,7 @@ def test_a_file_that_may_not_grow_keeps_its_old_content_and_the_error_says_so(be
     assert not list((bench.workspace / "deep").iterdir())
 
 
-def test_a_disk_that_is_full_keeps_the_old_content(bench: Any, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_keeps_the_old_content(bench: Any, tmp_path: Path, with_size_limit: Any) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from typing import Any
 
@@ -324,46 +323,29 @@ def test_a_log_holds_the_newest_lines_whatever_the_pieces(pieces: list[str], lim
 # -- a gigabyte -------------------------------------------------------------------------------------------
 
 _MEASURED = """
-import asyncio, json, resource, sys
-from hermes_messages import ToolCall
-from hermes_messages.protocols import RoundContext
-from hermes_messages.testing import InterruptFlag
-from hermes_tools import Executor
-from hermes_tools.toolsets import load_toolsets
-
-async def main():
-    async def on_result(position, message): pass
-    executor = Executor(load_toolsets(("terminal",)))
-    context = RoundContext(session_id="s", task_id="t", turn_id="1", cwd=sys.argv[1],
-                           interrupt=InterruptFlag(), on_result=on_result)
-
-    async def run(name, **arguments):
-        outcome = await executor.execute([ToolCall("1", name, json.dumps(arguments))], context)
-        return outcome.results[0].content
-
+async def main(run):
     command = "echo first; head -c %d /dev/zero | tr '\\\\0' 'x' %s; echo last"
     await run("terminal", command=command % (1 << 20, ""))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    text = await run("terminal", command=command % (int(sys.argv[2]), sys.argv[3]), timeout=600)
-    if sys.argv[4] == "background":
-        await run("terminal", command=command % (int(sys.argv[2]), sys.argv[3]), background=True)
+    wanted = command % (int(sys.argv[2]), sys.argv[3])
+    if sys.argv[4] == "foreground":
+        _, text = await run("terminal", command=wanted, timeout=600)
+    else:
+        await run("terminal", command=wanted, background=True)
         text = ""
         while "ended" not in text:
-            text = await run("process", action="wait", process_id="p1", timeout=600)
+            _, text = await run("process", action="wait", process_id="p1", timeout=600)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    await executor.close()
     print(json.dumps([grown, len(text), text[:300], text[-300:]]))
-
-asyncio.run(main())
 """
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["foreground", "background"])
 @pytest.mark.parametrize("lines", ["| fold -w 99", ""], ids=["lines", "one line"])
-def test_a_gigabyte_of_output_never_is_in_memory(bench: Any, how: str, lines: str) -> None:
+def test_a_gigabyte_of_output_never_is_in_memory(bench: Any, program: Any, how: str, lines: str) -> None:
     size = 1_000_000_000 if os.environ.get("HERMES_TEST_PROFILE") == "nightly" else 50_000_000
-    command = [sys.executable, "-c", _MEASURED, str(bench.workspace), str(size), lines, how]
+    command = [*program(_MEASURED), str(bench.workspace), str(size), lines, how]
     ended = subprocess.run(command, capture_output=True, check=True, timeout=580)
     grown_kb, length, start, end = json.loads(ended.stdout)
     # What is shown, the log of 1 MB, pieces of 64 kB under way, and what Python keeps for itself.

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -229,33 +227,16 @@ def test_further_roots_are_searched_and_named_in_full(bench: Any, tmp_path: Any)
 
 
 def test_a_directory_swapped_for_a_link_while_it_is_searched_is_not_followed(
-    bench: Any, tmp_path: Any
+    bench: Any, tmp_path: Any, swapping: Any
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("value\n")
     (bench.workspace / "d").mkdir()
     (bench.workspace / "d/secret.txt").write_text("mine\n")
-    swapper = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _SWAPPER, str(bench.workspace / "d"), str(tmp_path / "o"), outside]
-    )
-    try:
+    with swapping(bench.workspace / "d", outside):
         for _ in range(12):
             assert search(bench, "value") == ["no matches for value"]
-    finally:
-        swapper.kill()
-        swapper.wait()
-
-
-_SWAPPER = """
-import os, sys
-real, other, outside = sys.argv[1:]
-while True:
-    os.rename(real, other)
-    os.symlink(outside, real)
-    os.unlink(real)
-    os.rename(other, real)
-"""
 
 
 def test_the_pattern_is_bounded(bench: Any) -> None:

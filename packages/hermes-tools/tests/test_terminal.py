@@ -247,6 +247,7 @@ def test_the_end_of_a_child_that_asyncio_misses_is_found_all_the_same(
     run_async: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_MISSED_EXIT_POLL_S", 0.02)
+    monkeypatch.setattr(processes, "_LATE_NOTICE_S", 0.02)
 
     async def main() -> None:
         child = await ChildProcess.start(("/bin/sh", "-c", "exit 7"), cwd="/", environment={})

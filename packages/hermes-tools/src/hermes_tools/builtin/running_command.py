@@ -12,7 +12,7 @@ __all__ = ["OutputSink", "RunningCommand"]
 
 QUIET_S = 0.1
 DRAIN_LIMIT_S = 1.0
-STOP_LIMIT_S = 3.5
+STOP_LIMIT_S = 3.9
 
 
 class OutputSink(Protocol):
