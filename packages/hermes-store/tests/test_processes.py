@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hermes_messages import ToolMessage
 from hermes_messages.protocols import LeaseToken
 from hermes_store import SessionDB
@@ -97,6 +99,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.timeout(1200)
 def test_a_process_killed_at_any_moment_keeps_all_it_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     moments = random.Random(11)

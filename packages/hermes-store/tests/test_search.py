@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
+from hermes_store.operations.search import take_in
 from hermes_store.search_query import Blank, Indexed, Scan, plan_search, snippet, to_index_text
+from hermes_store.sqlite import SqliteBackend
 from hermes_store.units import WRITES_BEFORE_INDEXING
 
 TEXTS = [
@@ -280,6 +282,58 @@ def test_deleting_what_the_index_never_took_in_leaves_it_whole(tmp_path: Path) -
         [(totals,)] = connection.execute("SELECT block FROM message_index_data WHERE id = 1")
         assert totals[0] == 1
         connection.close()
+
+    asyncio.run(main())
+
+
+def test_a_text_of_many_megabytes_is_found_and_holds_nobody_up(tmp_path: Path) -> None:
+    """Making words of 50 MB stopped every other call for twenty seconds, and its deletion once more."""
+    huge = "a heron " * 6_000_000 + "and one bittern"
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage(huge), uid="huge")
+            await db.append_message("s", UserMessage("a heron"), uid="short")
+            round_ = await db.begin_tool_round(
+                "s", "r", AssistantMessage(tool_calls=(ToolCall("c", "f", "{}"),))
+            )
+            await db.search_messages("heron")
+            await db.set_tool_result(round_, 0, ToolMessage("c", huge[-300_000:]))
+            found = [hit.seq for hit in await db.search_messages("heron")]
+            short = next(item.seq for item in await db.get_messages("s") if item.uid == "short")
+            assert (len(found), found[0]) == (3, short)
+            assert len(await db.search_messages("heron", limit=2)) == 2
+            assert len(await db.search_messages("bittern")) == 2
+            assert len(await db.search_messages("itter")) == 2
+            await db.rebuild_search_index()
+            assert len(await db.search_messages("heron")) == 3
+            assert await db.check_integrity() == []
+        connection = sqlite3.connect(tmp_path / "s.db")
+        connection.create_function("hermes_index_text", 1, to_index_text, deterministic=True)
+        connection.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
+        assert connection.execute("SELECT count(*) FROM message_index_docsize").fetchall() == [(1,)]
+        plan = connection.execute("EXPLAIN QUERY PLAN SELECT seq FROM messages WHERE length(text) > 200000")
+        assert "long_messages" in str(plan.fetchall())
+        connection.close()
+        async with SessionDB(tmp_path / "s.db") as db:
+            assert await db.delete_session("s")
+            assert await db.search_messages("heron") == []
+
+    asyncio.run(main())
+
+
+def test_the_index_takes_texts_in_by_their_size_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            texts = [NewMessage(str(n), UserMessage(f"stork{n} " * 20_000)) for n in range(12)]
+            await db.append_messages_batch("s", texts)
+            assert isinstance(db._backend, SqliteBackend)
+            assert await db._backend.write(take_in)
+            assert not await db._backend.write(take_in)
+            for number in range(12):
+                assert len(await db.search_messages(f"stork{number}")) == 1
 
     asyncio.run(main())
 

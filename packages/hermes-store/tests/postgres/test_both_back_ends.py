@@ -21,12 +21,21 @@ from _pytest.mark.structures import ParameterSet
 from hermes_store import SessionDB
 from postgres.server import Server
 
-MODULES = sorted(
-    path.stem
-    for path in Path(__file__).parents[1].glob("test_*.py")
-    if path.stem
-    not in ("test_conformance", "test_faults", "test_processes", "test_cancellation", "test_lifecycle")
-)
+OWN = {
+    f"test_{name}"
+    for name in (
+        "against_model",
+        "cancellation",
+        "changed_files",
+        "conformance",
+        "faults",
+        "full_disks",
+        "lifecycle",
+        "processes",
+    )
+}
+"""Modules about what only SQLite does, and those that have a counterpart here."""
+MODULES = sorted(path.stem for path in Path(__file__).parents[1].glob("test_*.py") if path.stem not in OWN)
 ONLY_SQLITE = {
     "sqlite3",
     "SqliteBackend",

@@ -17,9 +17,11 @@
 - `calls` has one row for each report of usage; the totals in `sessions` are their sums.
 - `leases.number` comes from one counter for the whole database, so it never repeats and the row of a lease
   can go when the lease is given back.
-- `message_index` holds words only; the text it was made from is read through the view. New messages reach it
-  later, many at a time: the counter `indexed` is the last seq that did, and `unindexed` names those before it
-  whose text came afterwards, in a place that was kept.
+- `message_index` holds words only; the text it was made from is read through the view. Texts above 200,000
+  characters are kept out of it, for to make words of 50 MB holds up every writer for many seconds; searches
+  look through them, and find them by `long_messages`. New messages reach it later, many at a time: the
+  counter `indexed` is the last seq that did, and `unindexed` names those before it whose text came
+  afterwards, in a place that was kept.
 """
 
 from __future__ import annotations
@@ -148,8 +150,9 @@ INDEX_STATEMENTS = (
     """
     CREATE VIEW message_index_source AS
     SELECT seq, hermes_index_text(text) AS words FROM messages
-    WHERE body IS NOT NULL AND text <> '' AND copy_of IS NULL
+    WHERE body IS NOT NULL AND text <> '' AND copy_of IS NULL AND length(text) <= 200000
     """,
+    "CREATE INDEX long_messages ON messages (seq) WHERE length(text) > 200000",
     """
     CREATE VIRTUAL TABLE message_index USING fts5 (
         words, content = 'message_index_source', content_rowid = 'seq', tokenize = 'unicode61'

@@ -18,7 +18,11 @@ from hermes_store.search_query import Blank, Indexed, Plan, Scan, contains_all, 
 
 __all__ = ["SearchFilter", "has_unindexed", "rebuild_index", "search", "take_in", "take_out"]
 
-INDEXED_MESSAGES = "body IS NOT NULL AND text <> '' AND copy_of IS NULL"
+LONGEST_INDEXED = 200_000
+"""Characters of a text that the index takes; longer ones are looked through by every search."""
+INDEXED_MESSAGES = (
+    f"body IS NOT NULL AND text <> '' AND copy_of IS NULL AND length(text) <= {LONGEST_INDEXED}"
+)
 """Which messages the index holds: those with a text, each once."""
 
 _COLUMNS = "SELECT s.id, m.seq, m.role, m.text"
@@ -31,21 +35,26 @@ WHERE message_index MATCH ?
 _SCAN = f"""{_COLUMNS} FROM messages AS m JOIN sessions AS s ON s.key = m.session
 WHERE m.body IS NOT NULL AND m.copy_of IS NULL"""
 
-TAKEN_AT_ONCE = 500
-"""Messages that one transaction puts into the index: it bounds how long other writers wait for it."""
+_TOO_LONG = f" AND length(m.text) > {LONGEST_INDEXED}"
 
-_NEXT = """
-SELECT count(*), max(seq) FROM (
-    SELECT seq FROM messages WHERE seq > (SELECT value FROM counters WHERE name = 'indexed')
-    ORDER BY seq LIMIT ?
-)
+TAKEN_AT_ONCE = 500
+TAKEN_CHARACTERS = 1_000_000
+"""What one transaction puts into the index at most: it bounds how long other writers wait for it."""
+
+_SIZE = f"CASE WHEN length(m.text) <= {LONGEST_INDEXED} THEN length(m.text) ELSE 0 END"
+_NEXT = f"""
+SELECT m.seq, {_SIZE} FROM messages AS m
+WHERE m.seq > (SELECT value FROM counters WHERE name = 'indexed') ORDER BY m.seq LIMIT ?
+"""
+_NEXT_LATE = f"""
+SELECT u.seq, {_SIZE} FROM unindexed AS u JOIN messages AS m ON m.seq = u.seq ORDER BY u.seq LIMIT ?
 """
 _INTO_INDEX = f"""
 INSERT INTO message_index (rowid, words)
 SELECT seq, hermes_index_text(text) FROM messages WHERE {INDEXED_MESSAGES}
 """
 _TAKE_IN = f"{_INTO_INDEX} AND seq > (SELECT value FROM counters WHERE name = 'indexed') AND seq <= ?"
-_TAKE_IN_LATE = f"{_INTO_INDEX} AND seq IN (SELECT seq FROM unindexed ORDER BY seq LIMIT ?)"
+_TAKE_IN_LATE = f"{_INTO_INDEX} AND seq IN (SELECT seq FROM unindexed WHERE seq <= ?)"
 _UP_TO_COUNTER = " AND seq <= (SELECT value FROM counters WHERE name = 'indexed')"
 _TAKE_OUT = f"""
 INSERT INTO message_index (message_index, rowid, words)
@@ -91,6 +100,8 @@ def search(plan: Plan, where: SearchFilter) -> Operation[list[MessageHit]]:
             else:
                 sql = f"{_INDEXED}{conditions} ORDER BY message_index.rank LIMIT ?"
                 rows = yield Statement(sql, (match, *values, where.limit), index=True)
+                if 0 < len(rows) < where.limit:
+                    rows += yield _scan(words, where, _TOO_LONG, where.limit - len(rows))
             return _hits(rows or (yield _scan(words, where)), words)
         case unreachable:
             assert_never(unreachable)
@@ -108,17 +119,27 @@ def take_in() -> Operation[bool]:
     """Put messages that wait for it into the index, oldest first. Whether more of them may wait."""
     if (yield from current_dialect()) == "postgres":
         return (yield from postgres_search.take_in())
-    late = yield Statement("SELECT seq FROM unindexed ORDER BY seq LIMIT ?", (TAKEN_AT_ONCE,), index=True)
-    if late:
+    late, more_late = _first((yield Statement(_NEXT_LATE, (TAKEN_AT_ONCE,), index=True)))
+    if late is not None:
         # Before the counter moves: those above it that came late are in the range that is taken in next.
-        yield Statement(_TAKE_IN_LATE + _UP_TO_COUNTER, (TAKEN_AT_ONCE,), index=True)
-        yield Statement("DELETE FROM unindexed WHERE seq <= ?", (late[-1][0],), index=True)
-    rows = yield Statement(_NEXT, (TAKEN_AT_ONCE,), index=True)
-    waiting, last = rows[0] if rows else (0, None)
-    if waiting:
+        yield Statement(_TAKE_IN_LATE + _UP_TO_COUNTER, (late,), index=True)
+        yield Statement("DELETE FROM unindexed WHERE seq <= ?", (late,), index=True)
+    last, more = _first((yield Statement(_NEXT, (TAKEN_AT_ONCE,), index=True)))
+    if last is not None:
         yield Statement(_TAKE_IN, (last,), index=True)
         yield Statement("UPDATE counters SET value = ? WHERE name = 'indexed'", (last,), index=True)
-    return TAKEN_AT_ONCE in (waiting, len(late))
+    return more or more_late
+
+
+def _first(waiting: list[Row]) -> tuple[int | None, bool]:
+    """Of messages that wait, each with its size: the last that is taken in now, and whether more may wait."""
+    last, size = None, 0
+    for number, (seq, characters) in enumerate(waiting):
+        size += characters
+        if number and size > TAKEN_CHARACTERS:
+            return last, True
+        last = seq
+    return last, len(waiting) == TAKEN_AT_ONCE
 
 
 def take_out(session_key: int) -> Operation[None]:
@@ -135,6 +156,7 @@ def rebuild_index() -> Operation[None]:
     """Make the index anew from the messages, whatever state it is in."""
     yield Statement("DROP TABLE IF EXISTS message_index")
     yield Statement("DROP VIEW IF EXISTS message_index_source")
+    yield Statement("DROP INDEX IF EXISTS long_messages")
     for sql in INDEX_STATEMENTS:
         yield Statement(sql)
     yield Statement("INSERT INTO message_index (message_index) VALUES ('rebuild')")
@@ -144,11 +166,13 @@ def rebuild_index() -> Operation[None]:
     yield INDEX_READY
 
 
-def _scan(words: tuple[str, ...], where: SearchFilter) -> Statement:
+def _scan(
+    words: tuple[str, ...], where: SearchFilter, which: str = "", limit: int | None = None
+) -> Statement:
     conditions, values = _conditions(where)
     contained, patterns = contains_all("m.text", words)
-    sql = f"{_SCAN}{conditions} AND {contained} ORDER BY m.seq DESC LIMIT ?"
-    return Statement(sql, (*values, *patterns, where.limit))
+    sql = f"{_SCAN}{which}{conditions} AND {contained} ORDER BY m.seq DESC LIMIT ?"
+    return Statement(sql, (*values, *patterns, where.limit if limit is None else limit))
 
 
 def _conditions(where: SearchFilter) -> tuple[str, list[SqlValue]]:
