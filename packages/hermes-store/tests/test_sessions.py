@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from hermes_messages import ConfigurationError, SessionNotFoundError, Usage, UserMessage
-from hermes_messages.protocols import SessionInfo
+from hermes_messages import (
+    AssistantMessage,
+    ConfigurationError,
+    SessionNotFoundError,
+    ToolCall,
+    Usage,
+    UserMessage,
+)
+from hermes_messages.protocols import NewMessage, SessionInfo
 from hermes_store import SessionDB
 
 
@@ -162,5 +169,42 @@ def test_ending_reopening_deleting_and_export(tmp_path: Path) -> None:
             child = await db.get_session("child")
             assert child is not None
             assert child.parent_session_id is None
+
+    asyncio.run(main())
+
+
+def test_ids_too_long_for_an_index_are_refused_alike_everywhere(tmp_path: Path) -> None:
+    """SQLite would take them, and the session could then not move to PostgreSQL."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for id_ in ("\U0001f9a9" * 500, "\x00" * 285, "s" * 2000):
+                await db.create_session(id_, parent_session_id=id_)
+                child = id_[:-1]
+                await db.append_message(id_, UserMessage("kept"), uid=id_)
+                await db.update_token_counts(id_, None, uid=id_)
+                await db.set_session_state(id_, id_, 1)
+                lease = await db.acquire_session_turn_lease(id_, id_, 60)
+                await db.replace_messages(id_, [NewMessage(id_, UserMessage("anew"))], lease=lease)
+                calls = AssistantMessage(tool_calls=tuple(ToolCall(str(n), "f", "{}") for n in range(11)))
+                await db.begin_tool_round(id_, id_[::-1][:-2], calls, lease=lease)
+                await db.close_open_rounds(id_, lease=lease)
+                await db.archive_and_compact(id_, [], child_session_id=child, lease=lease)
+                assert await db.resolve_resume_session_id(id_) == child
+            before = len(await db.list_sessions())
+            long = "\U0001f9a9" * 501
+            calls_ = [
+                db.create_session(long),
+                db.create_session("x", parent_session_id=long),
+                db.append_message(child, UserMessage("x"), uid=long),
+                db.update_token_counts(child, None, uid=long),
+                db.set_session_state(child, long, 1),
+                db.try_acquire_session_turn_lease(long, "h", 1),
+                db.archive_and_compact(child, [], child_session_id=long),
+            ]
+            for call in calls_:
+                with pytest.raises(ConfigurationError, match="2,000 are the most"):
+                    await call
+            assert len(await db.list_sessions()) == before
 
     asyncio.run(main())

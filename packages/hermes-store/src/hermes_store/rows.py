@@ -36,6 +36,7 @@ __all__ = [
     "decode_metadata",
     "encode_json",
     "encode_metadata",
+    "key_text",
     "message_from_columns",
     "message_to_columns",
     "optional_escape",
@@ -54,6 +55,11 @@ BODY_ESCAPED = 2
 RAW_QUOTED = 4
 """Bit of `shape`: data kept as raw bytes stands in the body as a JSON string of these bytes. They would not
 come back as they are: they spell a lone surrogate, or are no JSON by themselves."""
+
+
+LONGEST_KEY = 2_000
+"""Bytes of an id, a uid or a name. PostgreSQL's indexes hold little more; SQLite is held to the same, so that
+sessions can move."""
 
 
 class MessageColumns(NamedTuple):
@@ -148,6 +154,19 @@ def decode_metadata(text: str) -> JsonObject:
 def prompt_hash(prompt: str) -> str:
     """The name under which a system prompt is stored once, for all sessions that have it."""
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_text(text: str, what: str) -> str:
+    """`text` after the escape rule, for a column that an index keeps apart: at most `LONGEST_KEY` bytes.
+
+    Raises `ConfigurationError`, which calls it `what`.
+    """
+    escaped = escape(text)
+    if len(escaped) > LONGEST_KEY // 4 and (size := len(escaped.encode())) > LONGEST_KEY:
+        raise ConfigurationError(
+            f"{what} has {size:,} bytes, {LONGEST_KEY:,} are the most; nothing was stored"
+        )
+    return escaped
 
 
 def optional_escape(text: str | None) -> str | None:

@@ -12,6 +12,7 @@ from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import lineage
 from hermes_store.operations.messages import PreparedMessage
 from hermes_store.records import Conversations
+from hermes_store.rows import key_text
 
 __all__ = ["LineageMethods"]
 
@@ -51,6 +52,7 @@ class LineageMethods(StoreMethods):
             return session_id
         if not child_session_id:
             raise ConfigurationError("a session id must not be empty; nothing was stored")
+        key_text(child_session_id, "a session id")
         prepared = [PreparedMessage.of(new.uid, new.message) for new in messages]
         return await self._backend.write(
             partial(lineage.compact_into_child, session_id, child_session_id, prepared, lease)

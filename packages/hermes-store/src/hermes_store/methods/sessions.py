@@ -11,7 +11,7 @@ from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import accounts, sessions
 from hermes_store.records import CallRecord, ModelUsage
-from hermes_store.rows import encode_json, encode_metadata
+from hermes_store.rows import encode_json, encode_metadata, key_text
 from hermes_store.search_query import split_words
 
 __all__ = ["SessionMethods"]
@@ -24,6 +24,8 @@ class SessionMethods(StoreMethods):
         """The session, made from `info` when it does not exist yet. Raises `ConfigurationError`."""
         if not session_id:
             raise ConfigurationError("a session id must not be empty; nothing was stored")
+        key_text(session_id, "a session id")
+        key_text(info.parent_session_id or "", "the id of a parent")
         metadata = encode_metadata(info.metadata)
         return await self._backend.write(partial(sessions.ensure_session, session_id, info, metadata))
 
@@ -111,6 +113,7 @@ class SessionMethods(StoreMethods):
 
         `model` and `provider` are the session's own unless said. A known `uid` adds nothing.
         """
+        key_text(uid or "", "the uid of a call")
         await self._backend.write(
             partial(accounts.add_usage, session_id, usage, api_calls, model, provider, uid)
         )
@@ -130,6 +133,7 @@ class SessionMethods(StoreMethods):
     async def set_session_state(self, session_id: str, name: str, value: JsonValue) -> None:
         """Keep a JSON value under `name`; None removes it. Not fenced by leases, and carried over when the
         session is compressed. Raises `SessionNotFoundError`, `ConfigurationError`."""
+        key_text(name, "the name of a state")
         encoded = None if value is None else encode_json(value, f"the state {name!r}")
         await self._backend.write(partial(accounts.set_state, session_id, name, encoded))
 

@@ -10,6 +10,7 @@ from hermes_messages import LeaseLostError
 from hermes_messages.protocols import LeaseToken
 from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
+from hermes_store.rows import key_text
 
 __all__ = ["refresh", "release", "request", "try_acquire", "withdraw"]
 
@@ -98,4 +99,4 @@ def _lineage(session_id: str) -> Operation[str]:
     """The lineage that a lease belongs to. A session that does not exist yet is its own."""
     yield on_session(session_id)
     rows = yield Statement(_LINEAGE, (escape(session_id),))
-    return str(rows[0][0]) if rows else escape(session_id)
+    return str(rows[0][0]) if rows else key_text(session_id, "a session id")

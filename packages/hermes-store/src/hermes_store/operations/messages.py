@@ -13,6 +13,7 @@ from hermes_store.escaping import escape
 from hermes_store.operations.access import WritableSession, open_for_writing
 from hermes_store.rows import (
     MessageColumns,
+    key_text,
     message_from_columns,
     message_to_columns,
 )
@@ -85,7 +86,7 @@ class PreparedMessage(Struct, frozen=True):
     @classmethod
     def of(cls, uid: str, message: Message) -> PreparedMessage:
         """The message with its identity, as columns."""
-        return cls(escape(uid), message_to_columns(message))
+        return cls(key_text(uid, "the uid of a message"), message_to_columns(message))
 
 
 def append(
