@@ -42,6 +42,8 @@ class Routes:
         self._routes = tuple(routes)
         self._rests = RouteRests(len(self._routes))
         self._opened: set[int] = set()
+        providers = {id(route.provider): route.provider for route in self._routes}.values()
+        self._secret_holders = [one for one in providers if isinstance(one, SupportsSecrets)]
 
     @property
     def primary(self) -> Route:
@@ -64,9 +66,7 @@ class Routes:
 
     def secrets(self) -> tuple[str, ...]:
         """The credentials that the providers hold now; they change where a key is fetched anew."""
-        providers = {id(route.provider): route.provider for route in self._routes}.values()
-        holders = [provider for provider in providers if isinstance(provider, SupportsSecrets)]
-        return tuple(secret for holder in holders for secret in holder.secret_values())
+        return tuple(secret for holder in self._secret_holders for secret in holder.secret_values())
 
     def forget_opened(self) -> None:
         """The event loop in which routes were opened is gone."""

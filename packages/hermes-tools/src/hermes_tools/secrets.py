@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 __all__ = ["MASK", "SecretMasker", "is_secret_name", "scrubbed_environment", "secret_values"]
 
@@ -20,6 +21,7 @@ _PLAIN_NAMES = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"})
 _ADDRESS_WITH_PASSWORD = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@")
 
 
+@lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name is taken to hold a credential (`OPENAI_API_KEY`, `GH_TOKEN`)."""
     return name not in _PLAIN_NAMES and _SECRET_NAME.search(name) is not None
@@ -38,7 +40,7 @@ def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
     """The credentials in `environment` that are long enough to be told from ordinary words."""
     found = set()
     for name, value in environment.items():
-        address = _ADDRESS_WITH_PASSWORD.match(value)
+        address = _ADDRESS_WITH_PASSWORD.match(value) if "://" in value else None
         if address:
             found.add(address.group(1))
         if is_secret_name(name):
