@@ -473,8 +473,6 @@ class TestOptions:
         ("name", "value"),
         [
             ("output_type", dict),
-            ("checkpoints_enabled", True),
-            ("approval_policy", "always"),
         ],
     )
     def test_what_is_not_there_yet_is_refused_and_never_ignored(self, name: str, value: object) -> None:
@@ -521,6 +519,10 @@ class TestOptions:
             {"request_overrides": 5},
             {"tool_settings": 5},
             {"mcp_servers": ["a"]},
+            {"approval_policy": "always"},
+            {"checkpoints_enabled": "yes"},
+            {"tools": SimpleExecutor(), "approval_policy": {"default": "ask"}},
+            {"tools": SimpleExecutor(), "checkpoints_enabled": True},
             {"prefill_messages": [5]},
             {"prefill_messages": "hello"},
             {"step_callback": 5},

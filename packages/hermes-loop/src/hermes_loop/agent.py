@@ -103,6 +103,8 @@ class AIAgent:
         provider_settings: Mapping[str, JsonValue] | None = None,
         tool_settings: Mapping[str, JsonValue] | None = None,
         mcp_servers: Mapping[str, JsonValue] | None = None,
+        approval_policy: Mapping[str, JsonValue] | None = None,
+        checkpoints_enabled: bool = False,
         source: str = "library",
         session_metadata: Mapping[str, JsonValue] | None = None,
         parent_session_id: str | None = None,
@@ -165,6 +167,8 @@ class AIAgent:
             provider_settings=provider_settings or {},
             tool_settings=tool_settings or {},
             mcp_servers=mcp_servers or {},
+            approval_policy=approval_policy or {},
+            checkpoints_enabled=checkpoints_enabled,
             session_info=SessionInfo(
                 source=source,
                 model=model,

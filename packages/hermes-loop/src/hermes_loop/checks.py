@@ -149,6 +149,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
     "provider_settings": _check_mapping,
     "tool_settings": _check_mapping,
     "mcp_servers": _check_mapping,
+    "approval_policy": _check_mapping,
     "source": _check_filled,
     "session_metadata": check_json_object,
     "parent_session_id": _check_filled,

@@ -79,6 +79,8 @@ class AgentOptions:
     provider_settings: Mapping[str, JsonValue]
     tool_settings: Mapping[str, JsonValue]
     mcp_servers: Mapping[str, JsonValue]
+    approval_policy: Mapping[str, JsonValue]
+    checkpoints_enabled: bool
     session_info: SessionInfo
 
     def __repr__(self) -> str:
@@ -87,6 +89,10 @@ class AgentOptions:
     def check(self) -> None:
         """Raises `ConfigurationError` for settings that contradict each other, and for objects that are not
         what they are given for."""
+        if type(self.checkpoints_enabled) is not bool:
+            raise ConfigurationError(
+                f"checkpoints_enabled must be True or False, not {self.checkpoints_enabled!r}"
+            )
         if self.provider is not None and not isinstance(self.provider, str):
             check_provider("provider=", self.provider)
             self._no_effect("provider", "base_url", self.base_url)
@@ -100,6 +106,8 @@ class AgentOptions:
             self._no_effect("tools", "disabled_toolsets", self.disabled_toolsets)
             self._no_effect("tools", "tool_settings", self.tool_settings)
             self._no_effect("tools", "mcp_servers", self.mcp_servers)
+            self._no_effect("tools", "approval_policy", self.approval_policy)
+            self._no_effect("tools", "checkpoints_enabled", self.checkpoints_enabled)
 
     @staticmethod
     def _no_effect(given: str, name: str, value: object) -> None:
@@ -127,8 +135,6 @@ STORE_METHODS: Final = (
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
     "plugins": (None, (), []),
     "output_type": (None,),
-    "checkpoints_enabled": (None, False),
-    "approval_policy": (None,),
     # This version reads no context files: skipping them is what it does.
     "skip_context_files": (None, False, True),
     # It prints nothing, whatever is asked for.

@@ -17,7 +17,7 @@ from hermes_loop.routes import Routes
 from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn_state import ModelSettings, TurnDeps, TurnLimits
-from hermes_messages import JsonValue, ProviderError
+from hermes_messages import ProviderError
 from hermes_messages.protocols import (
     ExecutorOptions,
     SessionStore,
@@ -158,16 +158,20 @@ class Wiring:
             return options.tools
         if not options.tools and not options.enabled_toolsets and not options.mcp_servers:
             return NoTools()
-        servers: dict[str, JsonValue] = (
-            {"mcp_servers": dict(options.mcp_servers)} if options.mcp_servers else {}
-        )
+        settings = dict(options.tool_settings)
+        if options.mcp_servers:
+            settings["mcp_servers"] = dict(options.mcp_servers)
+        if options.approval_policy:
+            settings["approval_policy"] = dict(options.approval_policy)
+        if options.checkpoints_enabled:
+            settings["checkpoints"] = True
         executor = make_executor(
             options.enabled_toolsets,
             ExecutorOptions(
                 cwd=self.cwd,
                 disabled_toolsets=options.disabled_toolsets,
                 own_tools=options.tools or (),
-                settings={**options.tool_settings, **servers},
+                settings=settings,
                 secrets=routes.secrets(),
             ),
         )

@@ -10,6 +10,7 @@ from hermes_tools.toolsets import ToolGroup
 
 if TYPE_CHECKING:
     from hermes_tools.approval_policy import ApprovalPolicy, ApprovalRule
+    from hermes_tools.checkpoints import Checkpoint, CheckpointError, Checkpoints
     from hermes_tools.context import CallContext
     from hermes_tools.entry_points import build_executor
     from hermes_tools.executor import Executor
@@ -21,6 +22,9 @@ __all__ = [
     "ApprovalRule",
     "ArgumentsMismatchError",
     "CallContext",
+    "Checkpoint",
+    "CheckpointError",
+    "Checkpoints",
     "Executor",
     "ExecutorSettings",
     "FunctionTool",
@@ -40,6 +44,9 @@ _LAZY = {
     "ApprovalPolicy": "approval_policy",
     "ApprovalRule": "approval_policy",
     "CallContext": "context",
+    "Checkpoint": "checkpoints",
+    "CheckpointError": "checkpoints",
+    "Checkpoints": "checkpoints",
     "Executor": "executor",
     "ExecutorSettings": "settings",
     "Handler": "middleware",

@@ -23,6 +23,7 @@ from hermes_messages.protocols import (
 )
 from hermes_tools.approvals import Approvals
 from hermes_tools.arguments import fit_arguments
+from hermes_tools.checkpoints import Checkpoints, CheckpointStation
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.guardrails import Guardrails
@@ -87,6 +88,7 @@ class Executor:
         self._redaction = Redaction(self._masker)
         self._budgets = Budgets(self._settings.result_limit, self._settings.turn_call_limit)
         self._guardrails = Guardrails(self._settings.repeat_limit)
+        self._checkpoints: dict[str, Checkpoints] = {}
         self._path = place(self._stations(), middleware)
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -105,10 +107,15 @@ class Executor:
             if isinstance(toolset, SupportsRefresh):
                 await toolset.refresh(context)
         self._registry, self._unavailable = self._read_tools()
+        unavailable = list(self._unavailable)
+        if self._settings.checkpoints:
+            reason = await self.checkpoints_of(context.cwd).unavailable_reason()
+            if reason is not None:
+                unavailable.append(UnavailableTool("checkpoints", reason))
         guidance = [toolset.guidance for toolset in self._toolsets if isinstance(toolset, SupportsGuidance)]
         return ToolSnapshot(
             tools=self._registry.specs,
-            unavailable=self._unavailable,
+            unavailable=tuple(unavailable),
             guidance="\n\n".join(text for text in guidance if text),
         )
 
@@ -142,13 +149,30 @@ class Executor:
 
     def _stations(self) -> list[Station]:
         """Our part of the path, the outermost first."""
-        return [
+        stations = [
             Station("budgets", self._budgets),
             Station("guardrails", self._guardrails),
             Station("redaction", self._redaction),
             Station("approval", Approvals(self._settings.approval_policy, self._redaction)),
-            Station("callbacks", Callbacks()),
         ]
+        if self._settings.checkpoints:
+            changing = frozenset(self._settings.checkpoint_tools)
+            stations.append(Station("checkpoint", CheckpointStation(self.checkpoints_of, changing)))
+        return [*stations, Station("callbacks", Callbacks())]
+
+    def checkpoints_of(self, cwd: str) -> Checkpoints:
+        """The snapshots of a working directory, to list, compare and restore them."""
+        known = self._checkpoints.get(cwd)
+        if known is None:
+            settings = self._settings
+            known = self._checkpoints[cwd] = Checkpoints(
+                cwd,
+                directory=settings.checkpoint_directory,
+                file_limit=settings.checkpoint_file_limit,
+                files_limit=settings.checkpoint_files_limit,
+                keep=settings.checkpoint_keep,
+            )
+        return known
 
     def _dispatch(self, context: RoundContext) -> Dispatch:
         if self._closed:

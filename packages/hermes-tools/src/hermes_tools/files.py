@@ -15,7 +15,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, ParamSpec, Self, TypeVar
 
 from aiofiles.os import wrap
@@ -44,6 +44,7 @@ __all__ = [
     "remove_directory",
     "remove_file",
     "replace_file",
+    "sizes_of",
     "status_of",
     "unlink",
 ]
@@ -69,6 +70,7 @@ _open_file = wrap(anchored.open_file)
 _open_file_in = wrap(anchored.open_file_in)
 _status_of = wrap(anchored.status_of)
 _list_names = wrap(anchored.list_names)
+_sizes_of = wrap(anchored.sizes_of)
 _read_all = wrap(anchored.read_all)
 _group_lives = wrap(anchored.group_lives)
 if sys.platform != "darwin":
@@ -342,6 +344,12 @@ async def group_lives(group: int) -> bool:
     """Whether a process of the group is alive, zombies left out; True where the system does not tell."""
     lives: bool = await _group_lives(group)
     return lives
+
+
+async def sizes_of(root: str, paths: Sequence[str]) -> list[int]:
+    """The sizes in bytes of the regular files among `paths` below `root`; 0 for anything else."""
+    sizes: list[int] = await _sizes_of(root, paths)
+    return sizes
 
 
 async def unlink(path: str) -> None:

@@ -111,9 +111,16 @@ class ChildProcess(ProcessGroup):
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], *, cwd: str, environment: Mapping[str, str], with_input: bool = False
+        cls,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        with_input: bool = False,
+        drop_errors: bool = False,
     ) -> ChildProcess:
-        """Start `command`; its output and errors come in one stream. Without `with_input` it has no input.
+        """Start `command`; its output and errors come in one stream, or with `drop_errors` its output alone.
+        Without `with_input` it has no input.
 
         Raises `OSError` when it can not be started. When cancelled, nothing is left running.
         """
@@ -126,7 +133,7 @@ class ChildProcess(ProcessGroup):
                 *command,
                 stdin=read_end,
                 stdout=write_end,
-                stderr=write_end,
+                stderr=asyncio.subprocess.DEVNULL if drop_errors else write_end,
                 cwd=cwd,
                 env=dict(environment),
                 start_new_session=True,

@@ -14,7 +14,14 @@ import msgspec
 from hermes_messages import ConfigurationError, JsonObject, ToolDeclarationError, ToolSpec
 from hermes_messages.protocols import Scheduling, Tool
 
-__all__ = ["RegisteredTool", "SupportsLimits", "ToolRegistry", "check_tool", "normalised_name"]
+__all__ = [
+    "RegisteredTool",
+    "SupportsChanges",
+    "SupportsLimits",
+    "ToolRegistry",
+    "check_tool",
+    "normalised_name",
+]
 
 _SCHEDULING = typing.get_args(Scheduling)
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -33,6 +40,16 @@ class SupportsLimits(Protocol):
     @property
     def output_limit(self) -> int | None:
         """How long one result may be, in characters."""
+        ...
+
+
+@runtime_checkable
+class SupportsChanges(Protocol):
+    """A tool that says whether it changes files; a checkpoint is taken before one that does."""
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether a call may change files in the working directory."""
         ...
 
 

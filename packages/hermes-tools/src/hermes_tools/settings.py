@@ -12,6 +12,9 @@ from hermes_tools.approval_policy import ApprovalPolicy
 __all__ = ["ExecutorSettings"]
 
 
+_CHECKPOINT_NUMBERS = ("checkpoint_file_limit", "checkpoint_files_limit", "checkpoint_keep")
+
+
 class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How rounds are run. Sizes are in characters, times in seconds.
 
@@ -22,6 +25,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     `turn_call_limit`: how many calls one turn may make; None: no limit. `approval_policy`: what runs, what is
     asked about, what is denied (`{"rules": [{"action": "deny", "pattern": "git push*"}]}`).
     `extra_roots`: directories outside the working directory that file tools may use as well.
+    `checkpoints`: whether a snapshot is taken before tools that change files, those named in
+    `checkpoint_tools` and those that say so themselves; the others are as in `hermes_tools.Checkpoints`.
     """
 
     parallel_limit: int = 8
@@ -33,6 +38,12 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     turn_call_limit: int | None = None
     approval_policy: ApprovalPolicy = ApprovalPolicy()
     extra_roots: tuple[str, ...] = ()
+    checkpoints: bool = False
+    checkpoint_tools: tuple[str, ...] = ("write_file", "patch", "terminal", "process")
+    checkpoint_directory: str | None = None
+    checkpoint_file_limit: int = 10_000_000
+    checkpoint_files_limit: int = 20_000
+    checkpoint_keep: int = 50
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, JsonValue]) -> ExecutorSettings:
@@ -49,7 +60,14 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> ExecutorSettings:
         """These settings. Raises `ConfigurationError` for numbers that can not work."""
         given = msgspec.structs.asdict(self)
-        for name in ("parallel_limit", "result_limit", "round_limit", "stop_limit_s", "turn_call_limit"):
+        for name in (
+            "parallel_limit",
+            "result_limit",
+            "round_limit",
+            "stop_limit_s",
+            "turn_call_limit",
+            *_CHECKPOINT_NUMBERS,
+        ):
             if given[name] is not None and given[name] <= 0:
                 raise ConfigurationError(f"executor setting {name} must be above 0")
         if self.repeat_limit < 0 or (self.timeout_s is not None and self.timeout_s <= 0):

@@ -44,7 +44,8 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool made from an async function. It stays callable as that function.
 
     `timeout_s` bounds one call in seconds, `output_limit` its result in characters; None leaves both to the
-    executor. `context_parameter` is the function's parameter that takes the context of the call, if any.
+    executor. `changes_files`: a checkpoint is taken before a call, where they are on. `context_parameter` is
+    the function's parameter that takes the context of the call, if any.
     """
 
     spec: ToolSpec
@@ -54,6 +55,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     context_parameter: str | None = None
     timeout_s: float | None = None
     output_limit: int | None = None
+    changes_files: bool = False
 
     async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
         """Call the function. Raises `ArgumentsMismatchError` with the path of a value that does not fit;
@@ -86,6 +88,7 @@ def tool(
     scheduling: Scheduling = "sequential",
     timeout_s: float | None = None,
     output_limit: int | None = None,
+    changes_files: bool = False,
 ) -> Callable[[ToolFunction], FunctionTool]: ...
 
 
@@ -98,6 +101,7 @@ def tool(
     scheduling: Scheduling = "sequential",
     timeout_s: float | None = None,
     output_limit: int | None = None,
+    changes_files: bool = False,
 ) -> FunctionTool | Callable[[ToolFunction], FunctionTool]:
     """Make a tool of an async function: `@tool`, or `@tool(scheduling="parallel", timeout_s=30)`.
 
@@ -108,7 +112,10 @@ def tool(
     """
 
     def declare(function: ToolFunction) -> FunctionTool:
-        return _declare(function, name, description, scheduling, timeout_s, output_limit)
+        return msgspec.structs.replace(
+            _declare(function, name, description, scheduling, timeout_s, output_limit),
+            changes_files=changes_files,
+        )
 
     return declare if function is None else declare(function)
 

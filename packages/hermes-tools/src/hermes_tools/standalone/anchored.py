@@ -27,6 +27,7 @@ __all__ = [
     "open_inside",
     "read_all",
     "read_in",
+    "sizes_of",
     "status_of",
 ]
 
@@ -213,3 +214,16 @@ def group_lives(group: int) -> bool:
         if fields[2:3] == [wanted] and fields[0] not in (b"Z", b"X"):
             return True
     return False
+
+
+def sizes_of(root: str, paths: Sequence[str]) -> list[int]:
+    """The sizes in bytes of the regular files among `paths` below `root`; 0 for anything else."""
+    sizes = []
+    for path in paths:
+        try:
+            status = os.lstat(f"{root}/{path}")
+        except (OSError, ValueError):
+            sizes.append(0)
+        else:
+            sizes.append(status.st_size if stat.S_ISREG(status.st_mode) else 0)
+    return sizes
