@@ -46,7 +46,7 @@ from hermes_messages.testing import (
 )
 
 WRITES = (
-    "try_acquire_session_turn_lease",
+    "acquire_session_turn_lease",
     "ensure_session",
     "get_messages",
     "update_session_meta",

@@ -50,6 +50,42 @@ def test_segments_are_what_some_wires_merge() -> None:
     assert list(segments([])) == []
 
 
+def test_a_tail_costs_its_own_encoding_and_leaves_nothing_behind() -> None:
+    """A note of one request after a user message, after results, and between two of a log that grows."""
+    log = MessageLog([SystemMessage("s"), UserMessage("hi")])
+    stable = HistoryEncoder(encode)
+    sent: list[list[Message]] = []
+    for number in range(30):
+        for note in (f"note {number}", None):
+            view = log.view() if note is None else log.view().with_tail([UserMessage(note)])
+            before = stable.encode_calls
+            assert stable.encode(view).joined() == encode(list(view))
+            assert stable.encode_calls - before <= 4
+            sent.append(list(view))
+        log.extend(
+            a_round(number) if number % 3 else [AssistantMessage("x"), UserMessage("y"), UserMessage("z")]
+        )
+    for one, other in zip(sent[::2], sent[2::2], strict=False):
+        assert other[: len(one) - 1] == one[:-1]
+
+
+@given(conversations(), conversations(), st.data())
+def test_a_view_with_a_tail_is_the_sequence_that_it_says(
+    logged: list[Message], tail: list[Message], data: st.DataObject
+) -> None:
+    whole = [*logged, *tail]
+    view = History.of(logged).with_tail(tail)
+    assert (list(view), len(view), view.logged) == (whole, len(whole), len(logged))
+    assert view == whole
+    index = data.draw(st.slices(len(whole)))
+    assert list(view[index]) == whole[index]
+    for position in range(-len(whole), len(whole)):
+        assert view[position] == whole[position]
+    for outside in (len(whole), -len(whole) - 1):
+        with pytest.raises(IndexError):
+            view[outside]
+
+
 def test_only_the_open_segment_is_encoded_again() -> None:
     log = MessageLog([SystemMessage("s"), UserMessage("hi")])
     stable = HistoryEncoder(encode)

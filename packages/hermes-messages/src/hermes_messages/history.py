@@ -8,7 +8,7 @@ encoder keep the bytes of everything but the newest part (see `hermes_messages.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import overload
 
 from hermes_messages.messages import Message
@@ -41,24 +41,33 @@ class MessageLog:
 
 
 class History(Sequence[Message]):
-    """The first `length` messages of a log. Equal to any sequence of equal messages."""
+    """The first `logged` messages of a log, and a tail that belongs to this view alone. Equal to any sequence
+    of equal messages.
 
-    __slots__ = ("_length", "log")
+    A tail is for what is said in one request only, such as a note with the time: nothing before it changes.
+    """
 
-    def __init__(self, log: MessageLog, length: int) -> None:
+    __slots__ = ("_tail", "log", "logged")
+
+    def __init__(self, log: MessageLog, length: int, tail: tuple[Message, ...] = ()) -> None:
         """Raises `ValueError` for a length that the log does not have."""
         if not 0 <= length <= len(log):
             raise ValueError(f"a view of {length} messages on a log of {len(log)}")
         self.log = log
-        self._length = length
+        self.logged = length
+        self._tail = tail
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> History:
         """A history over a new log of its own."""
         return MessageLog(messages).view()
 
+    def with_tail(self, messages: Iterable[Message]) -> History:
+        """The same view with `messages` behind it."""
+        return History(self.log, self.logged, (*self._tail, *messages))
+
     def __len__(self) -> int:
-        return self._length
+        return self.logged + len(self._tail)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -66,14 +75,21 @@ class History(Sequence[Message]):
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
         if isinstance(index, slice):
-            start, stop, step = index.indices(self._length)
-            return tuple(self.log._messages[start:stop:step]) if step > 0 else tuple(self)[index]  # noqa: SLF001 - one module
-        if not -self._length <= index < self._length:
+            start, stop, step = index.indices(len(self))
+            if step < 0 or (step > 1 and stop > self.logged):
+                return tuple(self)[index]
+            tail = self._tail[max(0, start - self.logged) : max(0, stop - self.logged)]
+            return (*self.log._messages[start : min(stop, self.logged) : step], *tail)  # noqa: SLF001 - one module
+        position = index if index >= 0 else len(self) + index
+        if not 0 <= position < len(self):
             raise IndexError(index)
-        return self.log._messages[index if index >= 0 else self._length + index]  # noqa: SLF001 - one module
+        if position >= self.logged:
+            return self._tail[position - self.logged]
+        return self.log._messages[position]  # noqa: SLF001 - one module
 
     def __iter__(self) -> Iterator[Message]:
-        return islice(self.log._messages, self._length)  # noqa: SLF001 - one module
+        logged = islice(self.log._messages, self.logged)  # noqa: SLF001 - one module
+        return chain(logged, self._tail) if self._tail else logged
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Sequence) and not isinstance(other, str | bytes):
@@ -83,4 +99,4 @@ class History(Sequence[Message]):
     __hash__ = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
 
     def __repr__(self) -> str:
-        return f"History({self._length} messages)"
+        return f"History({len(self)} messages)"

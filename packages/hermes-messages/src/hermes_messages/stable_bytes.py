@@ -77,10 +77,15 @@ class HistoryEncoder:
         self.encode_calls = 0
 
     def encode(self, history: History) -> EncodedHistory:
-        """Encode `history`, reusing every segment that was closed in an earlier call on the same log."""
+        """Encode `history`, reusing every segment that was closed in an earlier call on the same log.
+
+        A segment that only the tail of the view closes, or is part of, is encoded for this call alone.
+        """
         cache = self._logs.setdefault(history.log, _LogCache())
         length = len(history)
-        known = bisect_left(cache.ends, length)  # of the kept segments, those that end before the view does
+        known = bisect_left(
+            cache.ends, history.logged
+        )  # of the kept segments, those that end before the view does
         start = cache.ends[known - 1] if known else 0
         closed = cache.chunks[:known]
         open_tail = b""
@@ -91,6 +96,7 @@ class HistoryEncoder:
                 open_tail = encoded
                 break
             closed.append(encoded)
-            cache.chunks.append(encoded)
-            cache.ends.append(end)
+            if end < history.logged:
+                cache.chunks.append(encoded)
+                cache.ends.append(end)
         return EncodedHistory(tuple(closed), open_tail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hermes_loop.turn_state import ModelSettings, TurnState
-from hermes_messages import ChatRequest, History, UserMessage
+from hermes_messages import ChatRequest, UserMessage
 
 __all__ = ["SUMMARY_NOTE", "assemble_api_request"]
 
@@ -26,7 +26,7 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
     if turn.summary_call:
         notes.append(SUMMARY_NOTE)
     if notes:
-        history = History.of((*history, *map(UserMessage, notes)))
+        history = history.with_tail(map(UserMessage, notes))
     return ChatRequest(
         model=turn.route.model,
         history=history,

@@ -31,7 +31,7 @@ class LogFacts:
 
     def read(self, history: History) -> None:
         """Look at what was added since the last time."""
-        for position in range(self.length, len(history)):
+        for position in range(self.length, history.logged):
             message = history[position]
             if isinstance(message, AssistantMessage) and message.tool_calls:
                 ids = [call.id for call in message.tool_calls]
@@ -39,7 +39,7 @@ class LogFacts:
                     self.renamed[id(message)] = f"-{position}"
                 self._seen.update(ids)
                 self.called.update(dict.fromkeys(call.name for call in message.tool_calls))
-        self.length = max(self.length, len(history))
+        self.length = max(self.length, history.logged)
 
 
 def facts_of(logs: WeakKeyDictionary[MessageLog, LogFacts], history: History) -> LogFacts:
