@@ -257,14 +257,14 @@ def test_the_place_of_a_waiter_that_died_is_void_after_a_while(tmp_path: Path) -
         async with db:
             held = await db.try_acquire_session_turn_lease("s", "holder", 10)
             assert held is not None
-            ask = partial(leases.request, "s", "dead", 10.0, None, 5.0)
+            ask = partial(leases.request, "s", "dead", 10.0, None)
             first = await db._backend.write(ask)
-            second = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None, 5.0))
+            second = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None))
             assert isinstance(first, int)
             assert isinstance(second, int)
             assert second > first
             await db.release_session_turn_lease(held)
-            shown = partial(leases.request, "s", "alive", 10.0, second, 5.0)
+            shown = partial(leases.request, "s", "alive", 10.0, second)
             clock.now += 4
             assert await db._backend.write(shown) == second
             assert await db.try_acquire_session_turn_lease("s", "new", 10) is None
@@ -272,6 +272,25 @@ def test_the_place_of_a_waiter_that_died_is_void_after_a_while(tmp_path: Path) -
             token = await db._backend.write(shown)
             assert isinstance(token, LeaseToken)
             assert token.holder == "alive"
+            await tickets(db, 0)
+
+    asyncio.run(main())
+
+
+def test_a_dead_waiter_does_not_keep_its_place_for_an_hour_because_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        db, clock = store_with_clock(tmp_path / "s.db")
+        async with db:
+            held = await db.try_acquire_session_turn_lease("s", "holder", 10)
+            assert held is not None
+            await db._backend.write(partial(leases.request, "s", "dead", 10.0, None))
+            await db.release_session_turn_lease(held)
+            assert await db.try_acquire_session_turn_lease("s", "new", 10) is None
+            clock.now -= 3600
+            token = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None))
+            assert isinstance(token, LeaseToken)
             await tickets(db, 0)
 
     asyncio.run(main())

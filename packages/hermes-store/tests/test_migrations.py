@@ -110,3 +110,20 @@ def test_a_database_that_lacks_a_table_is_malformed(tmp_path: Path, table: str) 
             await SessionDB(path).list_sessions()
 
     asyncio.run(main())
+
+
+def test_a_schema_that_became_newer_while_it_was_open_is_no_longer_written(tmp_path: Path) -> None:
+    """Two versions of the library on one file: the older one goes on reading and breaks nothing."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("before"))
+            newer = sqlite3.connect(tmp_path / "s.db")
+            newer.execute(f"PRAGMA user_version = {VERSION + 1}")
+            newer.close()
+            with pytest.raises(StoreSchemaError, match="newer hermes-store"):
+                await db.append_message("s", UserMessage("after"))
+            assert len(await db.get_messages("s")) == 1
+
+    asyncio.run(main())

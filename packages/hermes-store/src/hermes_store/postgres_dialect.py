@@ -33,14 +33,14 @@ CLOCK = f"SELECT {_NOW}"
 
 # Two levels of locks, held until the transaction ends. An operation that says which session it changes
 # shares the first and has the second, its lineage's, for itself; any other has the first for itself, as in
-# SQLite. Everybody takes them in this order and before anything else, so no two wait for each other. Time and
-# transaction number are read once the locks are held, in the same round trip.
+# SQLite. Everybody takes them in this order and before anything else, so no two wait for each other. Time,
+# transaction number and the schema's version are read once the locks are held, in the same round trip.
 _EVERYTHING = "hashtextextended(current_schema(), 0)"
 _ONE_LINEAGE = (
     "hashtextextended(current_schema() || '.' || "
     "coalesce((SELECT coalesce(s.lineage, s.id) FROM sessions AS s WHERE s.id = %s), %s), 0)"
 )
-_ANSWER = f"SELECT {_NOW}, pg_current_xact_id()::text FROM"
+_ANSWER = f"SELECT {_NOW}, pg_current_xact_id()::text, (SELECT max(version) FROM schema_version) FROM"
 
 _ALL_ALONE = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock({_EVERYTHING}))"
 _ALL_SHARED = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared({_EVERYTHING}))"

@@ -11,9 +11,11 @@ import psycopg
 from psycopg import AsyncConnection, IsolationLevel
 from psycopg.pq import TransactionStatus
 
+from hermes_messages import StoreSchemaError
 from hermes_store import postgres_dialect as dialect
 from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, SqlValue, Statement
 from hermes_store.escaping import escape
+from hermes_store.postgres_schema import VERSION
 from hermes_store.postgres_search import BESIDE_OTHERS
 
 __all__ = ["IndexBrokenError", "Transaction", "undo"]
@@ -87,7 +89,12 @@ class Transaction:
         return statement is BESIDE_OTHERS
 
     async def _take(self, sql: str, values: tuple[SqlValue, ...]) -> None:
-        [(self._now, self.number)] = await self._send(sql, values)
+        [(self._now, self.number, version)] = await self._send(sql, values)
+        if version != VERSION:
+            raise StoreSchemaError(
+                f"another program gave the database schema version {version}, this hermes-store "
+                f"knows {VERSION}; nothing was written. Install a newer hermes-store"
+            )
 
     async def _ask_index(self, statement: Statement) -> list[Row]:
         if not self._uses_index:

@@ -52,6 +52,7 @@ class _Link:
                 raw.close()
                 raise
             queue.indexing = options.search_index and opened.index_state == "ready"
+            queue.schema_version = opened.version
             queue.file = None if options.read_only else WatchedFile(raw)
             return raw
 

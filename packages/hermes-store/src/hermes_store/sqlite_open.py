@@ -57,6 +57,7 @@ class OpenedDatabase(Struct, frozen=True):
 
     journal_mode: str
     index_state: str
+    version: int
 
 
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
@@ -99,7 +100,7 @@ def prepare(connection: sqlite3.Connection, path: str, options: SqliteOptions) -
     connection.execute("PRAGMA foreign_keys = ON")
     if version < VERSION:
         _migrate(connection, path)
-    return OpenedDatabase(journal_mode, _index_state(connection))
+    return OpenedDatabase(journal_mode, _index_state(connection), VERSION)
 
 
 def _as_it_is(connection: sqlite3.Connection, path: str, version: int) -> OpenedDatabase:
@@ -109,7 +110,7 @@ def _as_it_is(connection: sqlite3.Connection, path: str, version: int) -> Opened
             "open it once for writing to bring it up to date"
         )
     [(journal_mode,)] = connection.execute("PRAGMA journal_mode")
-    return OpenedDatabase(str(journal_mode), _index_state(connection))
+    return OpenedDatabase(str(journal_mode), _index_state(connection), version)
 
 
 def _index_state(connection: sqlite3.Connection) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from hermes_messages import StoreSchemaError
 from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, Statement, drive
 from hermes_store.connection import hand_over
 from hermes_store.errors import StoreClosedError
@@ -71,6 +72,8 @@ class UnitQueue:
         """Whether the database does not know yet that its index is no longer kept up to date."""
         self.file: WatchedFile | None = None
         """What is written, once it is open."""
+        self.schema_version: int | None = None
+        """The version that writes are for, once it is known."""
 
     def submit(self, unit: Unit[T]) -> bool:
         """Put the unit in the queue. True when `drain` must be posted to the thread now."""
@@ -173,6 +176,8 @@ class UnitQueue:
         writes = group[0].writes
         try:
             connection.execute(begin)
+            if writes:
+                self._refuse_other_schema(connection)
             if writes and self.must_mark_stale:
                 connection.execute(MARK_INDEX_STALE)
             for unit in group:
@@ -190,6 +195,15 @@ class UnitQueue:
         if writes:
             self.must_mark_stale = False
         return None
+
+    def _refuse_other_schema(self, connection: sqlite3.Connection) -> None:
+        """A newer version of this library may have changed the schema while the database was open here."""
+        [(version,)] = connection.execute("PRAGMA user_version")
+        if self.schema_version not in (None, version):
+            raise StoreSchemaError(
+                f"another program gave the database schema version {version}, this hermes-store "
+                f"knows {self.schema_version}; nothing was written. Install a newer hermes-store"
+            )
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         """Commit; the index writes its own pages only now, so its damage may show only now."""

@@ -104,3 +104,17 @@ def test_a_database_that_is_not_in_utf8_is_refused(server: Server) -> None:
         assert not isinstance(caught.value, StoreConnectionError)
 
     asyncio.run(main())
+
+
+def test_a_schema_that_became_newer_while_it_was_open_is_no_longer_written(
+    server: Server, make_store: MakeStore, schema: str
+) -> None:
+    async def main() -> None:
+        async with make_store() as db:
+            await db.create_session("s")
+            await server.ask(f'UPDATE "{schema}".schema_version SET version = version + 1')
+            with pytest.raises(StoreSchemaError, match="newer hermes-store"):
+                await db.append_message("s", UserMessage("after"))
+            assert await db.get_messages("s") == []
+
+    asyncio.run(main())

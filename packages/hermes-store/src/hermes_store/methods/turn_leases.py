@@ -17,8 +17,6 @@ from hermes_store.waiting import finish
 
 __all__ = ["LeaseMethods"]
 
-TICKET_TTL_S = 5.0
-"""How long a place in the queue is kept for a waiter that does not ask again."""
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.2
 GIVE_BACK_LIMIT_S = 5.0
@@ -49,7 +47,7 @@ class LeaseMethods(StoreMethods):
         pause = FIRST_PAUSE_S
 
         def ask() -> Operation[LeaseToken | int]:
-            answer = yield from leases.request(session_id, holder, ttl_s, ticket, TICKET_TTL_S)
+            answer = yield from leases.request(session_id, holder, ttl_s, ticket)
             given.add(answer)  # a cancelled caller gets no answer, but must know what to give back
             return answer
 

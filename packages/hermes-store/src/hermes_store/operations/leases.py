@@ -12,7 +12,7 @@ from hermes_store.backend import Operation, Statement, current_time, on_session
 from hermes_store.escaping import escape
 from hermes_store.rows import key_text
 
-__all__ = ["refresh", "release", "request", "try_acquire", "withdraw"]
+__all__ = ["TICKET_TTL_S", "refresh", "release", "request", "try_acquire", "withdraw"]
 
 _LINEAGE = "SELECT coalesce(lineage, id) FROM sessions WHERE id = ?"
 _NEXT_NUMBER = "UPDATE counters SET value = value + 1 WHERE name = ? RETURNING value"
@@ -21,9 +21,14 @@ INSERT INTO leases (lineage, holder, number, expires_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (lineage) DO UPDATE
 SET holder = excluded.holder, number = excluded.number, expires_at = excluded.expires_at
 """
-_FIRST_TICKET = (
-    "SELECT number FROM lease_tickets WHERE lineage = ? AND expires_at > ? ORDER BY number LIMIT 1"
-)
+# A ticket that ends later than a new one would: the clock was set back, and whoever lives renews it.
+_VOID_TICKETS = "DELETE FROM lease_tickets WHERE lineage = ? AND (expires_at <= ? OR expires_at > ?)"
+_FIRST_TICKET = """
+SELECT number FROM lease_tickets WHERE lineage = ? AND expires_at > ? AND expires_at <= ?
+ORDER BY number LIMIT 1
+"""
+TICKET_TTL_S = 5.0
+"""How long a place in the queue is kept for a waiter that does not ask again."""
 _RENEW_TICKET = "UPDATE lease_tickets SET expires_at = ? WHERE number = ? AND lineage = ? RETURNING number"
 _INSERT_TICKET = "INSERT INTO lease_tickets (number, lineage, holder, expires_at) VALUES (?, ?, ?, ?)"
 
@@ -32,29 +37,29 @@ def try_acquire(session_id: str, holder: str, ttl_s: float) -> Operation[LeaseTo
     """The lease with a new number, or None while another holder has it or waits for it."""
     lineage = yield from _lineage(session_id)
     now = yield from current_time()
-    if not (yield from _is_free(lineage, holder, now)) or (yield Statement(_FIRST_TICKET, (lineage, now))):
+    if not (yield from _is_free(lineage, holder, now)):
+        return None
+    if (yield Statement(_FIRST_TICKET, (lineage, now, now + TICKET_TTL_S))):
         return None
     return (yield from _take(session_id, lineage, holder, now + ttl_s))
 
 
-def request(
-    session_id: str, holder: str, ttl_s: float, ticket: int | None, ticket_ttl_s: float
-) -> Operation[LeaseToken | int]:
+def request(session_id: str, holder: str, ttl_s: float, ticket: int | None) -> Operation[LeaseToken | int]:
     """The lease, when it is free and nobody came before; else the number of a ticket in the queue, `ticket`
-    again while it lives. A ticket that is not shown again for `ticket_ttl_s` seconds is void."""
+    again while it lives. A ticket that is not shown again for `TICKET_TTL_S` seconds is void."""
     lineage = yield from _lineage(session_id)
     now = yield from current_time()
-    yield Statement("DELETE FROM lease_tickets WHERE lineage = ? AND expires_at <= ?", (lineage, now))
-    first = yield Statement(_FIRST_TICKET, (lineage, now))
+    yield Statement(_VOID_TICKETS, (lineage, now, now + TICKET_TTL_S))
+    first = yield Statement(_FIRST_TICKET, (lineage, now, now + TICKET_TTL_S))
     if (yield from _is_free(lineage, holder, now)) and (not first or first[0][0] == ticket):
         if ticket is not None:
             yield from withdraw(ticket)
         return (yield from _take(session_id, lineage, holder, now + ttl_s))
-    renewed = yield Statement(_RENEW_TICKET, (now + ticket_ttl_s, -1 if ticket is None else ticket, lineage))
+    renewed = yield Statement(_RENEW_TICKET, (now + TICKET_TTL_S, -1 if ticket is None else ticket, lineage))
     if renewed:
         return int(renewed[0][0])
     [(number,)] = yield Statement(_NEXT_NUMBER, ("ticket",))
-    yield Statement(_INSERT_TICKET, (number, lineage, escape(holder), now + ticket_ttl_s))
+    yield Statement(_INSERT_TICKET, (number, lineage, escape(holder), now + TICKET_TTL_S))
     return int(number)
 
 
