@@ -24,7 +24,7 @@ from hermes_loop.steering import Steering
 from hermes_loop.verdicts import Stop
 from hermes_messages import ErrorKind, ProviderError, ReasoningEffort, ToolSpec, Usage, UserMessage
 from hermes_messages.messages import Message
-from hermes_messages.protocols import SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
+from hermes_messages.protocols import AgentFactory, SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
 
 __all__ = ["ModelSettings", "RouteUsage", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
 
@@ -57,6 +57,7 @@ class TurnDeps:
     routes: Routes
     executor: ToolExecutor
     store: SessionStore | None
+    agent_factory: AgentFactory | None = None
     callbacks: Callbacks
     hooks: Hooks = field(default_factory=Hooks)
     steering: Steering

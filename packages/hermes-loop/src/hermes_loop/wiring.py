@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable
 
+from hermes_loop.child_agents import ChildAgents
 from hermes_loop.clock import SystemClock
 from hermes_loop.discovery import make_executor, make_hook, make_store
 from hermes_loop.hooks import Hooks, check_hook, collect_hooks
@@ -69,6 +70,7 @@ class Wiring:
             routes=self.routes,
             executor=self.executor,
             store=self.store,
+            agent_factory=ChildAgents(options, self.routes, self.store),
             callbacks=options.callbacks,
             hooks=self._hooks,
             steering=steering,

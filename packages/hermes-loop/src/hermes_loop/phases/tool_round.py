@@ -80,6 +80,7 @@ async def _execute(
         interrupt=turn.interrupt,
         on_result=on_result,
         store=deps.store,
+        agent_factory=deps.agent_factory,
         tool_start=tool_start,
         tool_progress=tool_progress,
         tool_complete=tool_complete,

@@ -49,6 +49,7 @@ def _tool_context(turn: TurnState, deps: TurnDeps) -> TurnContext:
         cwd=deps.cwd,
         history=turn.conversation.messages,
         store=deps.store,
+        agent_factory=deps.agent_factory,
         clarify=deps.callbacks.clarify,
     )
 
