@@ -1,7 +1,6 @@
-"""What broke for others on chat completions, and where it is tested; at the end, what no other file has.
+"""What broke for others on the wires, and where it is tested; at the end, what no other file has.
 
-The table holds every known case of tool-call deltas, streams, framing, retries and classification that can
-happen on this wire. A test proves that each test named here exists, so the table can not rot.
+The table holds every known case of tool-call deltas, streams, framing, retries and classification. A test proves that each test named here exists, so the table can not rot.
 """
 
 from __future__ import annotations
@@ -35,9 +34,20 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_request.test_arguments_of_old_calls_are_json_for_hosts_that_parse_them",
     ),
     "arguments longer than the host takes": ("test_field_cases.test_too_long_arguments_are_a_format_error",),
-    "an empty tool name": ("test_field_cases.test_a_call_without_a_name_is_never_run",),
-    "two calls with one id": ("test_field_cases.test_repeated_ids_are_made_unique",),
+    "an empty tool name": (
+        "test_field_cases.test_a_call_without_a_name_is_never_run",
+        "test_wire_outcomes.test_a_nameless_call_is_never_handed_on",
+    ),
+    "a tool name or schema that a host refuses": (
+        "test_wire_features.test_tool_names_that_a_host_refuses_are_mapped_and_mapped_back",
+        "test_wire_features.test_schemas_with_variants_at_the_top_become_one_object",
+    ),
+    "two calls with one id": (
+        "test_field_cases.test_repeated_ids_are_made_unique",
+        "test_wire_outcomes.test_two_calls_with_one_id_get_two",
+    ),
     "ids that another host made": (
+        "test_switching_hosts.test_what_one_host_made_can_be_sent_to_every_other",
         "test_request.test_foreign_ids_are_mapped_alike_on_call_and_result",
         "test_profiles.test_ids_of_exact_length_are_mapped_and_own_ones_stay",
     ),
@@ -57,6 +67,27 @@ CASES: dict[str, tuple[str, ...]] = {
     "unknown finish reasons": (
         "test_stream_reader.test_unknown_finish_reason_keeps_the_text_and_the_word",
         "test_field_cases.test_finish_reasons_that_mean_an_error",
+        "test_wire_outcomes.test_an_unknown_word_for_the_end_keeps_the_text",
+        "test_gemini_stream.test_finish_reasons_are_an_open_set_and_the_hosts_word_is_kept",
+        "test_gemini_stream.test_candidate_without_content",
+    ),
+    "a finish that says calls and none came, or the reverse": (
+        "test_wire_outcomes.test_a_finish_that_promises_calls_without_any",
+        "test_wire_outcomes.test_a_finish_that_hides_its_calls",
+    ),
+    "an error event in the middle": (
+        "test_anthropic_stream.test_an_error_event_mid_stream_is_a_typed_error",
+        "test_anthropic_stream.test_text_before_an_error_event_is_told_before_the_error",
+        "test_wire_outcomes.test_an_error_in_the_middle_is_typed_and_what_came_before_is_told",
+    ),
+    "responses that end incomplete or failed, streamed and plain": (
+        "test_responses_stream.test_incomplete_response",
+        "test_responses_stream.test_failed_response_is_a_classified_error",
+        "test_responses_stream.test_plain_answer_is_read_as_the_stream_is",
+    ),
+    "an answer that the host paused": (
+        "test_anthropic_pause.test_only_blocks_of_the_hosts_tools_go_back_and_the_answer_follows",
+        "test_anthropic_pause.test_a_host_that_pauses_for_ever_ends_in_a_typed_error",
     ),
     "a success with an error inside": (
         "test_stream_reader.test_error_inside_a_success_is_an_error",
@@ -64,6 +95,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_adapter.test_json_error_with_status_200",
         "test_adapter.test_plain_text_with_status_200",
         "test_adapter.test_html_page_with_status_200",
+        "test_wire_outcomes.test_a_success_that_is_an_error_is_one",
         "test_adapter.test_error_event_in_the_middle_comes_after_what_was_before_it",
     ),
     "reasoning details with fields missing": (
@@ -75,18 +107,46 @@ CASES: dict[str, tuple[str, ...]] = {
     ),
     "think tags in the text, cut anywhere": (
         "test_stream_reader.test_think_tags_cut_anywhere_leave_the_text",
+        "test_wire_features.test_reasoning_in_the_text_by_quirk",
     ),
     "reasoning blocks reordered or from elsewhere": (
         "test_request.test_reasoning_blocks_go_back_to_their_origin_alone",
         "test_request.test_one_builder_keeps_models_apart",
+        "test_anthropic_request.test_interleaved_thinking_keeps_its_order",
+        "test_anthropic_stream.test_interleaved_thinking_is_kept_in_order_with_its_signatures",
+        "test_anthropic_request.test_signature_from_another_origin_is_left_out_of_the_request_copy",
+        "test_anthropic_request.test_profile_may_let_foreign_thinking_through",
+        "test_switching_hosts.test_back_on_the_first_host_everything_is_as_it_was",
+    ),
+    "Gemini's thought signatures beside parallel calls": (
+        "test_gemini_request.test_one_response_stays_one_content_with_its_signature_where_it_was",
+        "test_gemini_request.test_dummy_signature_only_on_the_first_call_of_a_step_of_the_current_turn",
+        "test_gemini_request.test_real_signatures_are_never_joined_by_a_dummy",
+        "test_gemini_stream.test_signatures_are_kept_on_exactly_the_part_that_had_them",
+    ),
+    "Gemini's ids by generation, and alternation": (
+        "test_gemini_request.test_ids_go_to_the_generations_that_know_them",
+        "test_gemini_request.test_consecutive_contents_of_one_role_are_joined",
+    ),
+    "reasoning items of Responses and their neighbours": (
+        "test_responses_request.test_output_items_go_back_verbatim_in_order_and_with_empty_arrays",
+        "test_responses_request.test_items_go_back_all_or_none",
+        "test_responses_request.test_interleaved_reasoning_and_calls_keep_their_order",
+        "test_responses_request.test_reasoning_item_without_summary_gets_an_empty_one",
     ),
     "reasoning that a host wants back and another host never made": (
         "test_profiles.test_reasoning_of_rounds_goes_back_where_its_absence_is_an_error",
     ),
-    "parameters that need tools": ("test_request.test_tool_options_only_with_tools",),
+    "parameters that need tools": (
+        "test_request.test_tool_options_only_with_tools",
+        "test_anthropic_request.test_tool_options_need_tools",
+        "test_responses_request.test_tool_options_only_with_tools",
+        "test_gemini_request.test_tool_options_only_with_tools",
+    ),
     "a schema forced on every turn": (
         "test_request.test_schema_and_tools_in_one_request_by_profile",
         "test_profiles.test_structured_output_by_host",
+        "test_wire_features.test_an_answer_by_a_tool_is_the_text_of_the_message",
     ),
     "keys, proxies and addresses that can not work": (
         "test_credentials.test_key_is_trimmed",
@@ -107,6 +167,12 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_sse.test_leading_byte_order_mark_also_cut",
         "test_sse.test_any_cutting_gives_the_same_events",
         "test_stream_reader.test_any_cutting_of_a_recorded_stream_gives_the_same_message",
+        "test_all_wires.test_a_cut_at_any_single_byte_gives_the_same_message",
+        "test_all_wires.test_any_cutting_gives_the_same_message_and_the_same_deltas",
+    ),
+    "characters cut in two between events": (
+        "test_all_wires.test_characters_cut_by_utf_16_units_come_whole",
+        "test_all_wires.test_a_half_character_whose_other_half_never_comes_costs_one_character",
     ),
     "separators of Unicode inside JSON": ("test_sse.test_unicode_line_separators_inside_json_stay",),
     "several events in one network chunk": ("test_sse.test_several_events_in_one_chunk",),
@@ -142,6 +208,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "fixed refusals": ("test_field_cases.test_refusals_are_typed_wherever_they_stand",),
     "a parameter that a model does not know": (
         "test_refusals.test_later_requests_of_that_model_leave_it_out_and_nothing_is_sent_by_itself",
+        "test_wire_features.test_a_refused_parameter_is_left_out_when_the_same_request_is_sent_again",
+        "test_wire_features.test_parameters_that_a_wire_does_not_have_are_left_out_and_told",
     ),
     # Connections
     "leaks after cancelling, breaking off, error answers": (
