@@ -1,6 +1,7 @@
 """What broke for others on the wires, and where it is tested; at the end, what no other file has.
 
-The table holds every known case of tool-call deltas, streams, framing, retries and classification. A test proves that each test named here exists, so the table can not rot.
+The table holds every known case of tool-call deltas, streams, framing, retries and classification. A test
+proves that each test named here exists, so the table can not rot.
 """
 
 from __future__ import annotations

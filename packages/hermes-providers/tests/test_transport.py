@@ -118,3 +118,13 @@ def test_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
     with caplog.at_level(logging.WARNING):
         run(main())
     assert "left behind" in caplog.text
+
+
+def test_the_total_limit_holds_for_an_answer_of_several_requests() -> None:
+    clock = StreamClock(Timeouts(first_event_s=60, total_s=10), now=107.0, began=100.0)
+    assert clock.begin_wait(107.0) == 110.0
+    assert "total_s" in clock.explanation
+    assert StreamClock(Timeouts(first_event_s=60, total_s=10), now=107.0).begin_wait(107.0) == 117.0
+    assert (
+        StreamClock(Timeouts(first_event_s=2, total_s=None), now=107.0, began=1.0).begin_wait(107.0) == 109.0
+    )

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 from hermes_providers.classify import classify, overflowed_silently
 from hermes_providers.models import KNOWN_MODELS, KnownModel, find_model
 from hermes_providers.prices import Price, cost_usd
-from hermes_providers.profiles import AuthHeader, CallIdRule, ChatQuirks, Profile, get_profile, list_profiles
+from hermes_providers.profiles import (
+    AuthHeader,
+    CallIdRule,
+    ChatQuirks,
+    Profile,
+    ToolNameRule,
+    get_profile,
+    list_profiles,
+)
 from hermes_providers.routing import MaxPrice, Routing
 from hermes_providers.streaming import ServerSentEvent, SSEParser
 from hermes_providers.timeouts import Timeouts
@@ -56,6 +64,7 @@ __all__ = [
     "SSEParser",
     "ServerSentEvent",
     "Timeouts",
+    "ToolNameRule",
     "Transport",
     "chat_provider",
     "classify",

@@ -139,8 +139,9 @@ class HttpProvider:
         reader: ResponseReader | None = None
         async with self._admission(request) as permit:
             key, may_renew = await self._route.keys.get(), True
+            began = asyncio.get_running_loop().time()
             while True:
-                clock = self._clock(request)
+                clock = self._clock(request, began)
                 async with self._transport.post(url, self._headers(key), body, clock) as reply:
                     read_error = self._error_reader(reply)
                     if 200 <= reply.status < 300:
@@ -214,8 +215,8 @@ class HttpProvider:
         paused.resume(read_error)
         return paused
 
-    def _clock(self, request: ChatRequest) -> StreamClock:
-        return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())
+    def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
+        return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
     def _headers(self, key: Secret | None) -> dict[str, str]:
         return self._route.request_headers(key, self._wire.headers)

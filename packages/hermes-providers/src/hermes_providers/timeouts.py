@@ -52,9 +52,10 @@ class StreamClock:
 
     __slots__ = ("_deadline", "_fresh", "_limit", "_timeouts", "_total", "_what")
 
-    def __init__(self, timeouts: Timeouts, now: float) -> None:
+    def __init__(self, timeouts: Timeouts, now: float, began: float | None = None) -> None:
+        """`began`: when the whole answer was first asked for, where this is not its first request."""
         self._timeouts = timeouts
-        self._total = _at(now, timeouts.total_s)
+        self._total = _at(now if began is None else began, timeouts.total_s)
         self._limit = timeouts.first_event_s
         self._deadline = _at(now, self._limit)
         self._fresh = False
