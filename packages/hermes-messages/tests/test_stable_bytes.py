@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_counts import fewer_examples
 from hermes_messages import (
     AssistantMessage,
     History,
@@ -50,6 +51,9 @@ def test_segments_are_what_some_wires_merge() -> None:
     assert list(segments([])) == []
 
 
+_short = st.lists(st.integers(0, 9).map(lambda number: UserMessage(str(number))), max_size=5)
+
+
 def test_a_tail_costs_its_own_encoding_and_leaves_nothing_behind() -> None:
     """A note of one request after a user message, after results, and between two of a log that grows."""
     log = MessageLog([SystemMessage("s"), UserMessage("hi")])
@@ -69,7 +73,8 @@ def test_a_tail_costs_its_own_encoding_and_leaves_nothing_behind() -> None:
         assert other[: len(one) - 1] == one[:-1]
 
 
-@given(conversations(), conversations(), st.data())
+@fewer_examples
+@given(_short, _short, st.data())
 def test_a_view_with_a_tail_is_the_sequence_that_it_says(
     logged: list[Message], tail: list[Message], data: st.DataObject
 ) -> None:
