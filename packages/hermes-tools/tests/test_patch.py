@@ -361,6 +361,19 @@ def test_a_large_file_is_patched_in_a_process_of_its_own_with_the_same_result(
     assert "more than 10 times" in refused(bench, path="big.txt", old_string="9", new_string="")
 
 
+def test_a_very_long_difference_is_shown_in_part(bench: Any) -> None:
+    path = bench.workspace / "big.txt"
+    path.write_text("a\n" * 300_000)
+    [result] = bench.run(
+        bench.call("patch", {"path": "big.txt", "old_string": "a", "new_string": "b", "replace_all": True}),
+        toolsets=("file",),
+        settings={"result_limit": 100_000},
+    )
+    assert "characters of the diff left out" in result.content
+    assert len(result.content) < 60_000
+    assert path.read_text() == "b\n" * 300_000
+
+
 def test_an_edit_that_takes_too_long_is_stopped_and_nothing_changes(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

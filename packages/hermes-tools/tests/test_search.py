@@ -214,6 +214,12 @@ def test_a_tree_that_is_deeper_than_any_is_searched_to_a_limit(bench: Any) -> No
     assert "lies deeper than 100 directories" in found[1]
 
 
+def test_a_file_whose_name_is_no_text_is_found_all_the_same(bench: Any) -> None:
+    with open(os.fsencode(bench.workspace) + b"/caf\xe9.txt", "w") as file:  # noqa: PTH123
+        file.write("value\n")
+    assert search(bench, "value") == ["caf\\xe9.txt:1: value"]
+
+
 def test_further_roots_are_searched_and_named_in_full(bench: Any, tmp_path: Any) -> None:
     other = tmp_path / "other"
     other.mkdir()

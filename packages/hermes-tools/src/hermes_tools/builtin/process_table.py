@@ -123,7 +123,7 @@ class ProcessTable:
     def add(self, command: str, child: ChildProcess, masker: SecretMasker) -> BackgroundProcess:
         """Take charge of a process that was just started."""
         output = LoggedOutput(masker)
-        return self._keep(command, RunningCommand(child, output), output)
+        return self._keep(command, RunningCommand(child, output, background=True), output)
 
     def adopt(self, command: str, running: RunningCommand) -> BackgroundProcess:
         """Take charge of what a command left running."""

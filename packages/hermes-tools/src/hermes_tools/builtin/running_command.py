@@ -39,11 +39,13 @@ class OutputSink(Protocol):
 
 class RunningCommand:
     """Reads the output of `child` into `output` until nobody writes any more, also after the command's end:
-    no process that it left running is ended by a full or closed pipe."""
+    no process that it left running is ended by a full or closed pipe. Of one in the `background` it reads no
+    more than half of the time."""
 
-    def __init__(self, child: ChildProcess, output: OutputSink) -> None:
+    def __init__(self, child: ChildProcess, output: OutputSink, *, background: bool = False) -> None:
         self.child = child
         self._output = output
+        self._background = background
         self._pump = asyncio.create_task(self._read_on())
 
     async def finish(self, timeout_s: float) -> int | None:
@@ -82,7 +84,8 @@ class RunningCommand:
             began = clock()
             await self._output.feed(chunk)
             # A command that never pauses must not keep the loop to itself; one left running is slowed down.
-            await asyncio.sleep(QUIET_S if self._output.closed else clock() - began)
+            busy_s = clock() - began if self._background else 0
+            await asyncio.sleep(QUIET_S if self._output.closed else busy_s)
 
     async def _drain(self) -> None:
         """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it."""

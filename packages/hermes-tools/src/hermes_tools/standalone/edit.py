@@ -28,6 +28,7 @@ from hermes_tools.text_shape import TextShape, shape_of
 __all__ = ["Edit", "EditError", "EditRequest", "Edited", "edit_bytes", "main"]
 
 MAX_PLACES = 10
+MAX_DIFF_SHOWN = 50_000
 MAX_KNOWN = 1_000_000
 _UNDECODED = re.compile("[\udc80-\udcff]")
 
@@ -94,7 +95,7 @@ def edit_bytes(data: bytes, request: EditRequest) -> Edited:
     old_path = "" if request["create"] else request["path"]
     new_path = "" if request["delete"] else request["path"]
     diff = make_diff(before, after, old_path, new_path)
-    return Edited(_encoded(text, shape), _printable(diff), tuple(notes))
+    return Edited(_encoded(text, shape), _shown(diff), tuple(notes))
 
 
 class _Made(NamedTuple):
@@ -222,6 +223,15 @@ def _encoded(text: str, shape: TextShape) -> bytes:
         return shape.mark + text.encode(shape.encoding, errors="surrogateescape")
     except UnicodeEncodeError:
         raise EditError("the new text holds half of a character (a lone surrogate)") from None
+
+
+def _shown(diff: str) -> str:
+    """The diff as text, without its middle where it is very long."""
+    if len(diff) > MAX_DIFF_SHOWN:
+        head, tail = diff[: MAX_DIFF_SHOWN // 2], diff[-MAX_DIFF_SHOWN // 2 :]
+        left_out = len(diff) - MAX_DIFF_SHOWN
+        diff = f"{head}\n[... {left_out} characters of the diff left out ...]\n{tail}"
+    return _printable(diff)
 
 
 def _printable(text: str) -> str:

@@ -157,6 +157,11 @@ def line_test(pattern: str) -> tuple[Callable[[str], bool], str]:
     return (lambda line: compiled.search(line) is not None), ""
 
 
+def _printable(path: str) -> str:
+    """A name with the bytes that are no UTF-8 as `\\xNN`: what is shown must be text."""
+    return path.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="backslashreplace")
+
+
 def hits(request: SearchRequest, remarks: list[str]) -> Iterator[Hit]:
     """All hits: `[path]`, or `[path, line number, line]`."""
     inside = request["root"] == request["workspace"]
@@ -169,7 +174,7 @@ def hits(request: SearchRequest, remarks: list[str]) -> Iterator[Hit]:
         found, remark = line_test(request["pattern"])
         remarks.extend([remark] if remark else [])
     for file in Walk(request, remarks).files():
-        shown = file.path if inside else f"{request['root']}/{file.path}"
+        shown = _printable(file.path if inside else f"{request['root']}/{file.path}")
         if named is not None:
             if named(file.path.removeprefix(above)):
                 yield [shown]
