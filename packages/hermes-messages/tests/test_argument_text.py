@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from example_counts import fewer_examples
 from hermes_messages import (
     ArgumentDefect,
     ArgumentsError,
@@ -19,6 +20,7 @@ from hermes_messages.argument_text import MAX_DEPTH
 from message_strategies import json_objects
 
 
+@fewer_examples
 @given(json_objects, st.booleans())
 def test_every_json_object_is_read_without_defects(value: JsonObject, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)

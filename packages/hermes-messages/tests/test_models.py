@@ -28,7 +28,7 @@ from hermes_messages.protocols import ProviderOptions
 from message_strategies import any_messages
 
 
-@given(st.lists(any_messages, max_size=4))
+@given(st.lists(any_messages, max_size=2))
 def test_json_round_trip_is_exact(messages: list[Message]) -> None:
     assert decode_messages(encode_messages(messages)) == messages
     assert decode_messages(encode_messages(tuple(messages)).decode()) == messages

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -57,7 +58,7 @@ def assistant(*calls: JsonValue, **others: JsonValue) -> JsonObject:
     return {"role": "assistant", "content": None, "tool_calls": list(calls), **others}
 
 
-@given(st.lists(any_messages, max_size=4))
+@given(st.lists(any_messages, max_size=2))
 def test_full_round_trip_is_lossless(messages: list[Message]) -> None:
     assert messages_from_dicts(to_dicts(messages, full=True)) == messages
 
@@ -418,6 +419,22 @@ def test_reading_changes_nothing_in_the_dicts_and_shares_nothing_with_them() -> 
     assert message == AssistantMessage(
         tool_calls=(ToolCall("a", "f", '{"text":"xxxxxxxxxx"}'),), extra=Raw(b'{"x":{"y":[1]}}')
     )
+
+
+def test_what_a_sender_does_to_the_dicts_never_reaches_the_messages() -> None:
+    messages = messages_from_dicts(
+        [
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u", "x": {"y": 1}}}]},
+            assistant(call(name="write_file", arguments={"text": "x" * 1000}), x={"y": [1]}),
+        ]
+    )
+    before = encode_messages(messages)
+    sent: list[Any] = to_dicts(messages, full=True)
+    sent[0]["content"][0]["image_url"]["x"]["y"] = 2
+    sent[1]["tool_calls"][0]["function"]["arguments"] = "{}"
+    sent[1]["x"]["y"].clear()
+    assert encode_messages(messages) == before
+    assert to_dicts(messages, full=True) != sent
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def test_only_the_open_segment_is_encoded_again() -> None:
     assert stable.encode_calls - before == 1
 
 
+@fewer_examples
 @given(conversations(), st.lists(st.integers(0, 30), max_size=8))
 def test_closed_bytes_never_change_whatever_views_are_encoded(
     messages: list[Message], cuts: list[int]
