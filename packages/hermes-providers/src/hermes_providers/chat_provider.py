@@ -6,11 +6,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from hermes_providers.adapter import HttpProvider
+from hermes_providers.engine_names import DEFAULT_ENGINE
 from hermes_providers.limiter import RateLimiter
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.route import Route
-from hermes_providers.transport import DEFAULT_ENGINE, HttpOptions, Transport, make_transport
+from hermes_providers.transport import HttpOptions, Transport, make_transport
 from hermes_providers.wire.base import TokenCounter, WireSettings
 from hermes_providers.wire.formats import make_wire
 

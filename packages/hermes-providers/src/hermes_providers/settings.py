@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
+from hermes_providers.engine_names import DEFAULT_ENGINE
 from hermes_providers.prices import Price
 from hermes_providers.routing import Routing
-from hermes_providers.transport import DEFAULT_ENGINE
 
 __all__ = ["HttpSettings", "LocalSettings", "read_settings"]
 

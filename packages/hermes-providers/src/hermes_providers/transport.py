@@ -29,9 +29,7 @@ from msgspec import Struct
 from hermes_messages import ConfigurationError, UnknownNameError
 from hermes_providers.timeouts import StreamClock, Timeouts
 
-__all__ = ["DEFAULT_ENGINE", "HttpOptions", "Reply", "Transport", "check_engine", "make_transport"]
-
-DEFAULT_ENGINE: Final = "httpx"
+__all__ = ["HttpOptions", "Reply", "Transport", "check_engine", "make_transport"]
 
 _ENGINES: Final[Mapping[str, tuple[str, str]]] = {
     "httpx": ("hermes_providers.engines.httpx_engine", "HttpxTransport"),
