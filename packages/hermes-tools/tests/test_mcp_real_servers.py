@@ -236,6 +236,28 @@ def test_a_server_of_the_newest_protocol(bench: Any, run_async: Any) -> None:
     assert wrong.status == "error"
 
 
+@pytest.mark.parametrize(("way", "protocol"), [("new", "auto"), ("old", "legacy")])
+def test_the_sdk_s_own_server_asks_the_user_in_both_ways(
+    bench: Any, run_async: Any, way: str, protocol: str
+) -> None:
+    async def seven(question: str, choices: Sequence[str]) -> str:
+        assert question.startswith("The MCP server 'shop' asks: How many?")
+        return "7"
+
+    def order(**context: Any) -> str:
+        script = str(Path(__file__).with_name("asking_server.py"))
+        shop = {"command": sys.executable, "args": [script, way], "protocol": protocol}
+        [result] = results(bench, run_async, executor(bench, shop=shop), bench.call("shop__order"), **context)
+        return str(result.content)
+
+    answered, unanswered = order(clarify=seven), order()
+    if way == "new":
+        assert answered == "{'action': 'accept', 'content': {'n': 7}} as it was"
+        assert unanswered == "{'action': 'decline'} as it was"
+    else:
+        assert (answered, unanswered) == ("accept: n=7", "decline: None")
+
+
 @needs_node
 @needs_time
 def test_reading_tools_run_together_and_others_alone(bench: Any, run_async: Any) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from hermes_tools import files
 from hermes_tools.shielding import finish_despite_cancel
 
-__all__ = ["ChildProcess", "ProcessGroup", "exit_text"]
+__all__ = ["ChildProcess", "ProcessGroup", "exit_text", "input_pipe", "output_pipe"]
 
 logger = logging.getLogger(__name__)
 
@@ -124,11 +124,11 @@ class ChildProcess(ProcessGroup):
 
         Raises `OSError` when it can not be started. When cancelled, nothing is left running.
         """
-        output, pipe, write_end = await _output_pipe()
+        output, pipe, write_end = await output_pipe()
         given, read_end = None, asyncio.subprocess.DEVNULL
         try:
             if with_input:
-                given, read_end = await _input_pipe()
+                given, read_end = await input_pipe()
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=read_end,
@@ -182,7 +182,7 @@ class ChildProcess(ProcessGroup):
             self._input.transport.abort()
 
 
-async def _output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int]:
+async def output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int]:
     """What reads a new pipe, and the end to write to, which the caller closes."""
     read_end, write_end = os.pipe()
     output = asyncio.StreamReader(limit=CHUNK_BYTES)
@@ -196,7 +196,7 @@ async def _output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, i
     return output, pipe, write_end
 
 
-async def _input_pipe() -> tuple[asyncio.StreamWriter, int]:
+async def input_pipe() -> tuple[asyncio.StreamWriter, int]:
     """What writes to a new pipe, and the end to read from, which the caller closes."""
     read_end, write_end = os.pipe()
     loop = asyncio.get_running_loop()

@@ -23,6 +23,9 @@ _PLAIN_VALUE = re.compile(
 )
 _SECRET_OPTION = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
 
+Protocol = Literal["auto", "legacy"]
+"""`auto`: the newest protocol that the server knows; `legacy`: those that begin with `initialize`."""
+
 
 class ToolFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which tools of a server are offered, by the server's own names; without `include` all.
@@ -43,7 +46,8 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that is started as a process. Times are in seconds; the repr shows no values of `env`.
 
     `timeout` bounds one call, without the time that a person takes to answer the server's questions.
-    `connect_timeout` bounds the start up to the end of the handshake.
+    `connect_timeout` bounds the start up to the end of the handshake. `protocol` "legacy" is for servers that
+    ask the user in the old way although they know the newest protocol, which has none.
     """
 
     name: str
@@ -53,6 +57,7 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     timeout: float = 120.0
     connect_timeout: float = 30.0
+    protocol: Protocol = "auto"
     tools: ToolFilter = ToolFilter()
 
     def __repr__(self) -> str:
@@ -68,6 +73,7 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     timeout: float = 120.0
     connect_timeout: float = 30.0
+    protocol: Protocol = "auto"
     tools: ToolFilter = ToolFilter()
 
     def __repr__(self) -> str:
@@ -90,6 +96,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["stdio", "http", "streamable-http", "streamable_http"] | None = None
     timeout: float = 120.0
     connect_timeout: float = 30.0
+    protocol: Protocol = "auto"
     tools: tuple[str, ...] | ToolFilter = ToolFilter()
     enabled: bool = True
 
@@ -98,9 +105,9 @@ def read_servers(given: JsonValue) -> tuple[Server, ...]:
     """The servers of a mapping from their names, sorted by name; those with `enabled: false` are left out.
 
     A server is `{"command": ..., "args": [...], "env": {...}, "cwd": ...}` or `{"url": ..., "headers":
-    {...}}`, both with `timeout`, `connect_timeout` (seconds), `tools` (a list of names, or `{"include":
-    [...], "exclude": [...], "resources": true}`) and `enabled`. Raises `ConfigurationError` with no value
-    in it.
+    {...}}`, both with `timeout`, `connect_timeout` (seconds), `protocol`, `enabled` and `tools`: a list of
+    names, or `{"include": [...], "exclude": [...], "resources": true}`. Raises `ConfigurationError` with no
+    value in it.
     """
     if given is None:
         return ()
@@ -133,7 +140,8 @@ def _read_server(name: str, settings: JsonValue) -> Server | None:
 def _checked(name: str, label: str, read: _Given) -> Server:
     tools = read.tools if isinstance(read.tools, ToolFilter) else ToolFilter(include=read.tools)
     common: dict[str, Any] = {
-        "name": name, "timeout": read.timeout, "connect_timeout": read.connect_timeout, "tools": tools,
+        "name": name, "timeout": read.timeout, "connect_timeout": read.connect_timeout,
+        "protocol": read.protocol, "tools": tools,
     }  # fmt: skip
     wants_http = read.type not in (None, "stdio")
     if (read.command is None) == (read.url is None) or wants_http != (read.url is not None and wants_http):

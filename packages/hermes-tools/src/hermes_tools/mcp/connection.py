@@ -179,6 +179,7 @@ class Connection:
         client = Client(
             self._transport(),
             cache=None,
+            mode=self.server.protocol,
             elicitation_callback=self._on_elicitation,
             message_handler=self._on_message,
             client_info=Implementation(name="hermes-tools", version=version("hermes-tools")),

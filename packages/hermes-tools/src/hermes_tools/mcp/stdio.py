@@ -8,7 +8,6 @@ error why they die. The session that speaks over it is the SDK's.
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
 import math
 import os
@@ -22,7 +21,7 @@ from mcp.shared.message import SessionMessage
 
 from hermes_tools.mcp.config import StdioServer
 from hermes_tools.mcp.framing import LineBuffer, TextTail, parse_message
-from hermes_tools.processes import ProcessGroup, exit_text
+from hermes_tools.processes import ProcessGroup, exit_text, input_pipe, output_pipe
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.terminal_text import TerminalText
 
@@ -69,11 +68,11 @@ class _ServerProcess(ProcessGroup):
     def __init__(
         self,
         process: asyncio.subprocess.Process,
-        pipes: tuple[asyncio.ReadTransport, asyncio.ReadTransport, asyncio.WriteTransport],
+        ends: tuple[asyncio.BaseTransport, ...],
         streams: tuple[asyncio.StreamReader, asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         super().__init__(process)
-        self._pipes = pipes
+        self._ends = ends
         self.output, self.errors, self.input = streams
 
     async def exited(self) -> int:
@@ -81,18 +80,24 @@ class _ServerProcess(ProcessGroup):
         return await self._process.wait()
 
     def close_pipes(self) -> None:
-        for pipe in self._pipes:
-            pipe.close()
+        for end in self._ends:
+            end.close()
 
 
 async def _start(command: Sequence[str], cwd: str | None, environment: Mapping[str, str]) -> _ServerProcess:
     """Start the process. Raises `OSError`; when it fails or is cancelled nothing is left open."""
-    theirs: list[int] = []
     ours: list[asyncio.BaseTransport] = []
+    theirs: list[int] = []
     try:
-        output, output_pipe = await _reading_end(theirs, ours)
-        errors, errors_pipe = await _reading_end(theirs, ours)
-        input_, input_pipe = await _writing_end(theirs, ours)
+        output, output_end, descriptor = await output_pipe()
+        ours.append(output_end)
+        theirs.append(descriptor)
+        errors, errors_end, descriptor = await output_pipe()
+        ours.append(errors_end)
+        theirs.append(descriptor)
+        given, descriptor = await input_pipe()
+        ours.append(given.transport)
+        theirs.append(descriptor)
         process = await asyncio.create_subprocess_exec(
             *command,
             stdout=theirs[0],
@@ -103,39 +108,13 @@ async def _start(command: Sequence[str], cwd: str | None, environment: Mapping[s
             start_new_session=True,
         )
     except BaseException:
-        for pipe in ours:
-            pipe.close()
+        for end in ours:
+            end.close()
         raise
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    return _ServerProcess(process, (output_pipe, errors_pipe, input_pipe), (output, errors, input_))
-
-
-async def _reading_end(
-    theirs: list[int], ours: list[asyncio.BaseTransport]
-) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    read_end, write_end = os.pipe()
-    theirs.append(write_end)
-    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
-    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), io.FileIO(read_end, "rb")
-    )
-    ours.append(pipe)
-    return reader, pipe
-
-
-async def _writing_end(
-    theirs: list[int], ours: list[asyncio.BaseTransport]
-) -> tuple[asyncio.StreamWriter, asyncio.WriteTransport]:
-    read_end, write_end = os.pipe()
-    theirs.append(read_end)
-    loop = asyncio.get_running_loop()
-    pipe, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), io.FileIO(write_end, "wb")
-    )
-    ours.append(pipe)
-    return asyncio.StreamWriter(pipe, protocol, None, loop), pipe
+    return _ServerProcess(process, (output_end, errors_end, given.transport), (output, errors, given))
 
 
 class StdioTransport:
