@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -144,6 +145,25 @@ def test_tunnel_hides_the_key_from_the_proxy(engine: str) -> None:
             await server.wait_until_open(0)
 
     run(main())
+
+
+def test_nothing_secret_is_logged_however_much_is_logged(
+    engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        refused = plain(b'{"error":{"message":"no"}}', "401 Unauthorized")
+        async with ByteServer([OK, refused], tls=server_tls()) as server, proxy() as tunnels:
+            address = f"http://user:hunter2@127.0.0.1:{tunnels.port}"
+            provider = provider_at(server.base_url, engine, proxy=address, headers={"x-own": "own-secret-1"})
+            assert (await answer(provider)).message.content == "ok"
+            with pytest.raises(ProviderError):
+                await answer(provider)
+            await provider.close()
+
+    with caplog.at_level(logging.DEBUG):
+        run(main())
+    for secret in (KEY, "hunter2", "dXNlcjpodW50ZXIy", "own-secret-1"):
+        assert secret not in caplog.text
 
 
 @pytest.mark.parametrize("status", [b"407 Proxy Authentication Required", b"502 Bad Gateway"])

@@ -155,15 +155,16 @@ def test_http2_is_an_extra_and_falls_back_where_the_host_speaks_none() -> None:
     run(main())
 
 
-def test_option_that_an_engine_does_not_have_is_refused_before_anything_is_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("aiohttp")
-    with pytest.raises(ConfigurationError, match="HTTP/2"):
-        make_transport("aiohttp", Timeouts(), HttpOptions(http2=True))
-    for options in (HttpOptions(proxy="socks5://u:hunter2@127.0.0.1:1"), HttpOptions()):
-        monkeypatch.setenv("ALL_PROXY", "socks5h://u:hunter2@127.0.0.1:1")
-        transport = make_transport("aiohttp", Timeouts(), options)
-        with pytest.raises(ConfigurationError, match="SOCKS") as caught:
-            run(transport.open())
-        assert "hunter2" not in str(caught.value)
+if importlib.util.find_spec("aiohttp") is not None:
+
+    def test_option_that_an_engine_does_not_have_is_refused_before_anything_is_sent(
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        with pytest.raises(ConfigurationError, match="HTTP/2"):
+            make_transport("aiohttp", Timeouts(), HttpOptions(http2=True))
+        for options in (HttpOptions(proxy="socks5://u:hunter2@127.0.0.1:1"), HttpOptions()):
+            monkeypatch.setenv("ALL_PROXY", "socks5h://u:hunter2@127.0.0.1:1")
+            transport = make_transport("aiohttp", Timeouts(), options)
+            with pytest.raises(ConfigurationError, match="SOCKS") as caught:
+                run(transport.open())
+            assert "hunter2" not in str(caught.value)
