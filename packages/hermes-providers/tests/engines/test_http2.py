@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +14,8 @@ import pytest
 from hermes_messages import ErrorKind, ProviderError
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import HttpProvider, from_profile
+from tls_help import AUTHORITY, server_tls
 from wire_help import KEY, answer, ask, collect, run, text_answer
-
-FILES = Path(__file__).parent.parent / "tls"
 
 if importlib.util.find_spec("h2") is not None:
     # By name, because the type checker runs where the extra is not installed.
@@ -31,9 +28,7 @@ if importlib.util.find_spec("h2") is not None:
 
         def __init__(self, plan: Sequence[str] = ()) -> None:
             self._plan = list(plan)
-            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._tls.load_cert_chain(FILES / "server.pem", FILES / "server-key.pem")
-            self._tls.set_alpn_protocols(["h2"])
+            self._tls = server_tls(protocols=("h2",))
             self.requests: list[dict[str, str]] = []
             self.open = 0
             self.changed = asyncio.Condition()
@@ -86,7 +81,7 @@ if importlib.util.find_spec("h2") is not None:
                     pass
 
     def provider_at(server: Http2Server, **settings: Any) -> HttpProvider:
-        settings = {"http2": True, "ca_file": str(FILES / "authority.pem"), **settings}
+        settings = {"http2": True, "ca_file": AUTHORITY, **settings}
         options = ProviderOptions(base_url=server.base_url, api_key=KEY, settings=settings)
         return from_profile("custom", options)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,21 +16,15 @@ from byte_server import ByteServer, Hold, plain, stream
 from hermes_messages import ConfigurationError, ErrorKind, MissingDependencyError, ProviderError
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import HttpProvider, from_profile
+from tls_help import AUTHORITY, server_tls
 from wire_help import KEY, answer, collect, run, text_answer
 
-FILES = Path(__file__).parent.parent / "tls"
 OK = stream(text_answer("ok"))
 
 
 def provider_at(base_url: str, engine: str, **settings: Any) -> HttpProvider:
-    settings = {"engine": engine, "ca_file": str(FILES / "authority.pem"), **settings}
+    settings = {"engine": engine, "ca_file": AUTHORITY, **settings}
     return from_profile("custom", ProviderOptions(base_url=base_url, api_key=KEY, settings=settings))
-
-
-def server_tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(FILES / "server.pem", FILES / "server-key.pem")
-    return context
 
 
 @dataclass

@@ -6,7 +6,6 @@ import importlib.util
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,21 +14,10 @@ from byte_server import ByteServer, Script, stream
 from hermes_messages import ConfigurationError, ErrorKind, MissingDependencyError, ProviderError
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import HttpOptions, HttpProvider, Timeouts, from_profile, make_transport
+from tls_help import AUTHORITY, CERTIFICATE, server_tls
 from wire_help import KEY, answer, run, text_answer
 
-FILES = Path(__file__).parent.parent / "tls"
-AUTHORITY = str(FILES / "authority.pem")
-CERTIFICATE = (str(FILES / "server.pem"), str(FILES / "server-key.pem"))
 OK = stream(text_answer("ok"))
-
-
-def server_tls(*, wants_certificate: bool = False) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*CERTIFICATE)
-    if wants_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(AUTHORITY)
-    return context
 
 
 @asynccontextmanager

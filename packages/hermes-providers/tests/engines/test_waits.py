@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,18 +12,12 @@ import pytest
 from byte_server import ByteServer, Hold, Script, chunked, head, plain, stream
 from hermes_messages import ErrorKind, ProviderError
 from hermes_providers import HttpProvider
+from tls_help import AUTHORITY, server_tls
 from wire_help import DONE, answer, ask, chunk, collect, event, provider_at, run, text_answer
 
-FILES = Path(__file__).parent.parent / "tls"
 HELLO = stream(text_answer("Hel", "lo"))
 BEGUN: Script = [head(), event(chunk({"content": "a"}))]
 LIMITED = plain(b'{"error":{"message":"slow down"}}', "429 Too Many Requests")
-
-
-def server_tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(FILES / "server.pem", FILES / "server-key.pem")
-    return context
 
 
 def fresh(script: Script) -> Script:
@@ -196,9 +188,7 @@ def test_cancel_at_each_stage_leaks_nothing(engine: str, stage: str, times: int,
         hold = Hold()
         script: Script = [*STAGES[stage][:-1], hold]
         async with ByteServer([script, HELLO], tls=server_tls() if tls else None) as server:
-            provider = provider_at(
-                server.base_url, engine=engine, max_connections=1, ca_file=str(FILES / "authority.pem")
-            )
+            provider = provider_at(server.base_url, engine=engine, max_connections=1, ca_file=AUTHORITY)
             task = asyncio.ensure_future(collect(provider))
             await hold.reached.wait()
             for _ in range(5):  # what was sent reaches the client
@@ -227,7 +217,7 @@ def test_cancel_at_any_moment_leaks_no_connection(engine: str, times: int, keep:
                 engine=engine,
                 max_connections=1,
                 keep_alive=keep,
-                ca_file=str(FILES / "authority.pem"),
+                ca_file=AUTHORITY,
             )
             for moment in range(200):
                 task = asyncio.ensure_future(answer(provider))
