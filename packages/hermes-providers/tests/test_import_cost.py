@@ -11,6 +11,7 @@ PURE = [
     "hermes_providers.credentials",
     "hermes_providers.error_patterns",
     "hermes_providers.profiles",
+    "hermes_providers.proxies",
     "hermes_providers.retry_after",
     "hermes_providers.settings",
     "hermes_providers.streaming.sse",

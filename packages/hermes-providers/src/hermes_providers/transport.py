@@ -22,19 +22,15 @@ import importlib
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError, UnknownNameError
+from hermes_providers.engine_names import ENGINES
 from hermes_providers.timeouts import StreamClock, Timeouts
 
-__all__ = ["HttpOptions", "Reply", "Transport", "check_engine", "make_transport"]
-
-_ENGINES: Final[Mapping[str, tuple[str, str]]] = {
-    "httpx": ("hermes_providers.engines.httpx_engine", "HttpxTransport"),
-    "aiohttp": ("hermes_providers.engines.aiohttp_engine", "AiohttpTransport"),
-}
+__all__ = ["HttpOptions", "Reply", "Transport", "make_transport"]
 
 
 class HttpOptions(Struct, frozen=True, kw_only=True):
@@ -107,19 +103,14 @@ class Transport(Protocol):
         ...
 
 
-def check_engine(name: str) -> str:
-    """`name`. Raises `UnknownNameError` with the near one where there is no such engine."""
-    if name not in _ENGINES:
-        raise UnknownNameError("engine", name, _ENGINES)
-    return name
-
-
 def make_transport(engine: str, timeouts: Timeouts, options: HttpOptions | None = None) -> Transport:
     """The engine of that name; nothing is opened.
 
     Raises `MissingDependencyError` with the line that installs it, `ConfigurationError` for an option that it
     does not have, `UnknownNameError` for the name of no engine.
     """
-    module, name = _ENGINES[check_engine(engine)]
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
+    module, name = ENGINES[engine]
     make = getattr(importlib.import_module(module), name)
     return cast("Callable[[Timeouts, HttpOptions | None], Transport]", make)(timeouts, options)

@@ -21,8 +21,10 @@ OK = stream(text_answer("ok"))
 
 
 @asynccontextmanager
-async def tls_server(scripts: Sequence[Script], **options: bool) -> AsyncIterator[ByteServer]:
-    async with ByteServer(scripts, tls=server_tls(**options)) as server:
+async def tls_server(
+    scripts: Sequence[Script], *, wants_certificate: bool = False
+) -> AsyncIterator[ByteServer]:
+    async with ByteServer(scripts, tls=server_tls(wants_certificate=wants_certificate)) as server:
         yield server
 
 
