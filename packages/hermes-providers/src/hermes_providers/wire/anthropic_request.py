@@ -37,11 +37,12 @@ from hermes_providers.wire.anthropic_parameters import (
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, rules_for
 from hermes_providers.wire.anthropic_replay import begins_with_thinking, own_blocks
 from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of, last_answer
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import ModelEncoders, unsendable
+from hermes_providers.wire.sent_history import unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["AnthropicRequestBuilder"]
@@ -51,28 +52,15 @@ _NOT_COUNTED = ("max_tokens", "stream", "temperature", "stop_sequences")
 _ANY_INPUT = Raw(b'{"type":"object"}')
 
 
-class AnthropicRequestBuilder:
-    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+class AnthropicRequestBuilder(BodyBuilder):
+    """Builds the bodies for one host."""
 
     def __init__(self, settings: WireSettings, quirks: AnthropicQuirks) -> None:
+        super().__init__(address(settings.base_url, quirks.path), read_extra_body(settings.extra_body, _OURS))
         self._settings = settings
         self._quirks = quirks
-        self._url = address(settings.base_url, quirks.path)
-        self._extra_body = read_extra_body(settings.extra_body, _OURS)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
-        self._encoders = ModelEncoders(self._encoder)
         self._renamed: dict[int, str] = {}
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._tools_bytes = b""
-
-    @property
-    def encode_calls(self) -> int:
-        """How many segments were encoded so far."""
-        return self._encoders.encode_calls
-
-    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
-        """Where the request goes."""
-        return self._url
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""

@@ -27,6 +27,7 @@ from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.gemini_contents import SYSTEM_SEGMENT, ModelRules, encode_segment, join_segments
 from hermes_providers.wire.gemini_quirks import (
@@ -40,7 +41,7 @@ from hermes_providers.wire.gemini_quirks import (
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import ModelEncoders, split_system, unsendable
+from hermes_providers.wire.sent_history import split_system, unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["GeminiRequestBuilder"]
@@ -50,23 +51,15 @@ _OURS = ("messages", "contents")
 _DOTS = re.compile(r"\.{1,2}")
 
 
-class GeminiRequestBuilder:
-    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+class GeminiRequestBuilder(BodyBuilder):
+    """Builds the bodies for one host."""
 
     def __init__(self, settings: WireSettings, quirks: GeminiQuirks) -> None:
         """Raises `ConfigurationError` for an extra body that can not be sent."""
+        super().__init__(settings.base_url, read_extra_body(settings.extra_body, _OURS))
         self._settings = settings
         self._quirks = quirks
-        self._extra_body = read_extra_body(settings.extra_body, _OURS)
-        self._encoders = ModelEncoders(self._encoder)
-        self._tools: tuple[ToolSpec, ...] = ()
         self._answer_schema_sent: Raw | None = None
-        self._tools_bytes = b""
-
-    @property
-    def encode_calls(self) -> int:
-        """How many segments were encoded so far."""
-        return self._encoders.encode_calls
 
     def url(self, request: ChatRequest) -> str:
         """Where the request goes: the model's name is in the path, escaped.

@@ -19,12 +19,13 @@ from hermes_providers.credentials import join_url
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.streaming.json_bytes import dump
+from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.cache_markers import with_markers
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top, without_refs
-from hermes_providers.wire.sent_history import ModelEncoders, unsendable
+from hermes_providers.wire.sent_history import unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ChatRequestBuilder"]
@@ -32,8 +33,8 @@ __all__ = ["ChatRequestBuilder"]
 _OURS = ("messages",)
 
 
-class ChatRequestBuilder:
-    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+class ChatRequestBuilder(BodyBuilder):
+    """Builds the bodies for one host."""
 
     def __init__(
         self,
@@ -45,24 +46,11 @@ class ChatRequestBuilder:
         extra_body: Raw | None = None,
         refusals: Refusals | None = None,
     ) -> None:
-        self._url = join_url(base_url, quirks.path)
+        super().__init__(join_url(base_url, quirks.path), read_extra_body(extra_body, _OURS))
         self._provider = provider
         self._host = host
         self._quirks = quirks
-        self._extra_body = read_extra_body(extra_body, _OURS)
         self._refusals = refusals or Refusals()
-        self._encoders = ModelEncoders(self._encoder)
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._tools_bytes = b""
-
-    @property
-    def encode_calls(self) -> int:
-        """How many segments were encoded so far."""
-        return self._encoders.encode_calls
-
-    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
-        """Where the request goes."""
-        return self._url
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""

@@ -23,13 +23,14 @@ from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
+from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import ModelEncoders, split_system
+from hermes_providers.wire.sent_history import split_system
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ResponsesRequestBuilder"]
@@ -38,29 +39,18 @@ _OURS = ("messages", "input")
 _NOT_COUNTED = ("stream", "store", "include", "max_output_tokens", "temperature", "prompt_cache_key")
 
 
-class ResponsesRequestBuilder:
-    """Builds the bodies for one host. `encode_calls` counts encoded segments, for tests."""
+class ResponsesRequestBuilder(BodyBuilder):
+    """Builds the bodies for one host."""
 
     def __init__(self, settings: WireSettings, quirks: ResponsesQuirks) -> None:
         """Raises `ConfigurationError` for an extra body that can not be sent."""
+        super().__init__(
+            join_url(settings.base_url, quirks.path), read_extra_body(settings.extra_body, _OURS)
+        )
         self._settings = settings
         self._quirks = quirks
-        self._url = join_url(settings.base_url, quirks.path)
-        self._extra_body = read_extra_body(settings.extra_body, _OURS)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
         self._renamed: dict[int, str] = {}
-        self._encoders = ModelEncoders(self._encoder)
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._tools_bytes = b""
-
-    @property
-    def encode_calls(self) -> int:
-        """How many segments were encoded so far."""
-        return self._encoders.encode_calls
-
-    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - other wires have the model in the path
-        """Where the request goes."""
-        return self._url
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""

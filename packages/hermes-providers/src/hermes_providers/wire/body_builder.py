@@ -1,0 +1,42 @@
+"""What the builders of all wires have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from msgspec import Raw
+
+from hermes_messages import ChatRequest, ToolSpec
+from hermes_messages.stable_bytes import HistoryEncoder
+from hermes_providers.wire.sent_history import ModelEncoders
+
+__all__ = ["BodyBuilder"]
+
+
+class BodyBuilder(ABC):
+    """Builds the bodies for one host, and keeps the bytes of what it encoded before."""
+
+    def __init__(self, url: str, extra_body: dict[str, Raw]) -> None:
+        """`extra_body` is merged into every body."""
+        self._url = url
+        self._extra_body = extra_body
+        self._encoders = ModelEncoders(self._encoder)
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._tools_bytes = b""
+
+    @property
+    def encode_calls(self) -> int:
+        """How many segments were encoded so far, for tests."""
+        return self._encoders.encode_calls
+
+    def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - one wire has the model in the path
+        """Where the request goes."""
+        return self._url
+
+    @abstractmethod
+    def build(self, request: ChatRequest) -> bytes:
+        """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
+
+    @abstractmethod
+    def _encoder(self, model: str) -> HistoryEncoder:
+        """The encoder of what is sent to `model`."""
