@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import inspect
 import subprocess
 import sys
 import threading
 import warnings
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -30,6 +32,26 @@ def test_construction_opens_nothing(tmp_path: Path) -> None:
 def test_the_drop_in_name_and_the_entry_point(tmp_path: Path) -> None:
     assert hermes_state.SessionDB is SessionDB
     assert isinstance(sqlite(str(tmp_path / "s.db")), SessionDB)
+
+
+FAMILIAR = """
+create_session ensure_session get_session reopen_session end_session delete_session append_message
+append_messages_batch replace_messages get_messages get_messages_as_conversation get_resume_conversations
+resolve_resume_session_id get_compression_lineage archive_and_compact search_messages search_sessions
+list_sessions set_session_title update_session_meta update_token_counts export_session export_all
+import_sessions prune_sessions archive_sessions vacuum try_acquire_session_turn_lease
+refresh_session_turn_lease release_session_turn_lease close
+"""
+
+
+@pytest.mark.parametrize("name", FAMILIAR.split())
+def test_a_name_that_users_of_hermes_know_is_an_awaitable_method_that_says_what_it_does(name: str) -> None:
+    method = inspect.getattr_static(SessionDB, name)
+    assert inspect.iscoroutinefunction(method)
+    assert inspect.getdoc(method)
+    hints = get_type_hints(method)
+    assert set(inspect.signature(method).parameters) - {"self"} <= set(hints)
+    assert Any not in hints.values()
 
 
 def test_settings_that_can_not_work_are_refused_before_anything_is_opened(tmp_path: Path) -> None:

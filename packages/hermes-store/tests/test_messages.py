@@ -170,6 +170,28 @@ def test_a_second_append_of_a_uid_adds_nothing(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_list_that_shrank_before_it_was_saved_again_doubles_and_skips_nothing(tmp_path: Path) -> None:
+    """By its place in a list a message is another one after a repair; by its uid it is itself."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_messages_batch(
+                "s", [NewMessage(f"m{n}", UserMessage(f"text {n}")) for n in range(40)]
+            )
+            loaded = [NewMessage(item.uid, item.message) for item in await db.get_messages("s")]
+            merged = NewMessage(loaded[10].uid, UserMessage("text 10\n\ntext 11"))
+            shrunk = [*loaded[:10], merged, *loaded[12:]]
+            added = [NewMessage(f"m{n}", UserMessage(f"text {n}")) for n in range(40, 43)]
+            for _ in range(2):
+                await db.append_messages_batch("s", [*shrunk, *added])
+            assert [item.message for item in await db.get_messages("s")] == [
+                UserMessage(f"text {n}") for n in range(43)
+            ]
+
+    asyncio.run(main())
+
+
 def test_messages_appended_without_a_uid_are_all_different(tmp_path: Path) -> None:
     async def main() -> None:
         for _ in range(2):
