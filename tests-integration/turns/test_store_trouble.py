@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -109,7 +110,20 @@ def zeroed(folder: Path) -> None:
         path.write_bytes(bytes(path.stat().st_size))
 
 
-@pytest.mark.parametrize("harm", [refusing, unusable, zeroed])
+def removed(folder: Path) -> None:
+    for path in folder.glob("state.db*"):
+        path.unlink()
+
+
+def replaced(folder: Path) -> None:
+    shutil.copy(folder / "state.db", folder / "copy.db").rename(folder / "state.db")
+
+
+def emptied(folder: Path) -> None:
+    (folder / "state.db").write_bytes(b"")
+
+
+@pytest.mark.parametrize("harm", [refusing, unusable, zeroed, removed, replaced, emptied])
 @pytest.mark.parametrize("when", ["before the round", "in the round"])
 def test_a_database_that_breaks_under_a_turn_ends_it_with_everything_in_the_result(
     harm: Callable[[Path], None], when: str, tmp_path: Path
