@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 import warnings
 import weakref
@@ -32,10 +33,11 @@ class _Holder:
     """Where the thread keeps its connection. Functions posted to the thread hold this, not their owner: the
     thread keeps the last one it ran, and an owner that its program forgot would never be collected."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("process", "raw")
 
     def __init__(self) -> None:
         self.raw: sqlite3.Connection | None = None
+        self.process = os.getpid()
 
 
 class ThreadConnection(aiosqlite.Connection):
@@ -107,6 +109,8 @@ def _close_forgotten(
     post: Callable[[tuple[None, Callable[[], object]]], None], holder: _Holder, name: str
 ) -> None:
     """The owner is gone, or the program ends, and nobody closed."""
+    if holder.process != os.getpid():
+        return  # a forked child, whose parent goes on using it
     if holder.raw is not None:
         warnings.warn(
             f"the session store {name!r} was not closed; what it acknowledged is saved. "

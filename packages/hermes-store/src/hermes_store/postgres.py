@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import weakref
 from collections.abc import Awaitable, Callable
@@ -110,6 +111,9 @@ class PostgresBackend:
         """Let what was begun end, then close the connections. Idempotent."""
         link, self._closed = self._link, True
         if link is None:
+            return
+        if link.process != os.getpid():
+            self._let_go(link)
             return
         self._refuse_second_loop(link)
         if link.loop is not asyncio.get_running_loop():
@@ -244,6 +248,9 @@ class PostgresBackend:
         if self._closed:
             raise StoreClosedError(f"the session store {self._dsn.name} is closed; nothing was done")
         link = self._link
+        if link is not None and link.process != os.getpid():
+            self._let_go(link)  # of the parent's, which goes on using its connections
+            link = None
         if link is not None and link.loop is not asyncio.get_running_loop():
             self._refuse_second_loop(link)
             self._let_go(link)
@@ -252,7 +259,7 @@ class PostgresBackend:
         if link is None:
             link = self._link = Link(self._dsn, self._options)
             self._forgotten = weakref.finalize(
-                self, warn_forgotten, link.connections, link.ending, self._dsn.name
+                self, warn_forgotten, link.connections, link.ending, self._dsn.name, link.process
             )
             link.opening = link.start(self._open(link), f"open {self._dsn.name}")
             link.opening.add_done_callback(retrieve)

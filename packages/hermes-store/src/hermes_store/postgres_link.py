@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import warnings
 import weakref
@@ -78,6 +79,7 @@ class Link:
 
     def __init__(self, dsn: Dsn, options: PostgresOptions) -> None:
         self.loop = asyncio.get_running_loop()
+        self.process = os.getpid()
         self.opening: asyncio.Task[None] | None = None
         self.closing: asyncio.Task[None] | None = None
         self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()
@@ -247,9 +249,14 @@ def finish_all(connections: weakref.WeakSet[AsyncConnection[Row]]) -> int:
 
 
 def warn_forgotten(
-    connections: weakref.WeakSet[AsyncConnection[Row]], ending: Sequence[asyncio.Task[None]], name: str
+    connections: weakref.WeakSet[AsyncConnection[Row]],
+    ending: Sequence[asyncio.Task[None]],
+    name: str,
+    process: int,
 ) -> None:
     """The owner is gone, or the program ends, and nobody closed."""
+    if process != os.getpid():
+        return  # a forked child, whose parent goes on using them
     for task in ending:
         if not task.done() and not task.get_loop().is_closed():
             task.get_loop().call_soon_threadsafe(task.cancel)

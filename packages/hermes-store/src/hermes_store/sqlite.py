@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import sqlite3
 import time
@@ -41,6 +42,7 @@ class _Link:
 
     def __init__(self, path: str, options: SqliteOptions, clock: Callable[[], float]) -> None:
         self.loop = asyncio.get_running_loop()
+        self.process = os.getpid()
         self.queue = queue = UnitQueue(clock)
         self.opening: asyncio.Task[None] | None = None
 
@@ -135,6 +137,8 @@ class SqliteBackend:
     async def close(self) -> None:
         """Let what was begun end, then close the connection and its thread. Idempotent."""
         link = self._link
+        if link is not None and link.process != os.getpid():
+            link = None  # of the parent's, which goes on using it
         if link is not None:
             self._refuse_second_loop(link)
         self._closed, self._link = True, None
@@ -232,6 +236,8 @@ class SqliteBackend:
         if self._closed:
             raise StoreClosedError(f"the session store {self._path!r} is closed; nothing was done")
         link = self._link
+        if link is not None and link.process != os.getpid():
+            link = None  # of the parent's: its thread is not here
         if link is not None and link.loop is not asyncio.get_running_loop():
             self._refuse_second_loop(link)
             link.retire()  # its loop is gone; the thread ends by itself

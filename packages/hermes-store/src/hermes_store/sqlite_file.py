@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from pathlib import Path
 
 from hermes_messages import StoreError
 from hermes_store.errors import StoreCorruptError, StoreFileChangedError
+from hermes_store.forks import identity_of
 
 __all__ = ["WatchedFile"]
 
@@ -34,7 +34,7 @@ class WatchedFile:
     def __init__(self, connection: sqlite3.Connection) -> None:
         [path] = [row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"]
         self._path = str(path)
-        known = {name: _identity(name) for name in (self._path, f"{path}-wal")} if path else {}
+        known = {name: identity_of(name) for name in (self._path, f"{path}-wal")} if path else {}
         self._known = {name: identity for name, identity in known.items() if identity is not None}
 
     def check(self) -> None:
@@ -58,11 +58,3 @@ class WatchedFile:
         except StoreError as error:
             return error
         return None
-
-
-def _identity(name: str) -> tuple[int, int] | None:
-    try:
-        found = Path(name).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -10,12 +10,13 @@ import os
 import sqlite3
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
 from hermes_messages import StoreError, StoreSchemaError
 from hermes_store.escaping import unescape
+from hermes_store.forks import KnownConnection, refuse_inherited
 from hermes_store.migrations import (
     APPLICATION_ID,
     COLUMNS,
@@ -64,18 +65,27 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection without any implicit transaction. `path` may be a `file:` address."""
     if sqlite3.sqlite_version_info < (3, 37):
         raise StoreError(f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}")
-    is_address = path.startswith("file:")
+    file, is_address = _file_of(path), path.startswith("file:")
+    refuse_inherited(file)
     if read_only:
         address = path if is_address else f"file:{quote(path)}"
         frozen = "&immutable=1" if not is_address and _is_frozen(path) else ""
         path, is_address = f"{address}{'&' if '?' in address else '?'}mode=ro{frozen}", True
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         path,
         timeout=BUSY_WAIT_MS / 1000,
         isolation_level=None,
         check_same_thread=False,  # an abandoned connection may be collected on another thread
         uri=is_address,
+        factory=KnownConnection,
     )
+    connection.know(file)
+    return connection
+
+
+def _file_of(path: str) -> str:
+    """The name of the file that a path or a `file:` address means."""
+    return unquote(urlsplit(path).path) if path.startswith("file:") else path
 
 
 def _is_frozen(path: str) -> bool:

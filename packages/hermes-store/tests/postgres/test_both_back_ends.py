@@ -29,6 +29,7 @@ OWN = {
         "changed_files",
         "conformance",
         "faults",
+        "forks",
         "full_disks",
         "lifecycle",
         "processes",
