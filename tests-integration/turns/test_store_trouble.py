@@ -116,7 +116,8 @@ def removed(folder: Path) -> None:
 
 
 def replaced(folder: Path) -> None:
-    shutil.copy(folder / "state.db", folder / "copy.db").rename(folder / "state.db")
+    shutil.copy(folder / "state.db", folder / "copy.db")
+    (folder / "copy.db").rename(folder / "state.db")
 
 
 def emptied(folder: Path) -> None:

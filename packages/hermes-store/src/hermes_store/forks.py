@@ -54,7 +54,7 @@ def refuse_inherited(path: str) -> None:
     if _inherited and identity_of(path) in _inherited:
         raise StoreError(
             f"{path} was open when this process was forked off, and SQLite would lose what is written here. "
-            "Nothing was done; start processes with 'spawn' or 'forkserver', or close the store before the fork"
+            "Nothing was done; start processes with 'spawn' or 'forkserver', or close the store before"
         )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-
-import msgspec
 
 from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.messages import Message
@@ -140,4 +139,5 @@ def words_of(query: str) -> list[str]:
 
 def copied(metadata: Mapping[str, JsonValue]) -> JsonObject:
     """A copy that shares nothing, as a store makes one. Raises `TypeError` for what is no JSON."""
-    return msgspec.json.decode(msgspec.json.encode(metadata), type=dict)
+    copy: JsonObject = json.loads(json.dumps(metadata))  # msgspec refuses a lone surrogate, stores keep it
+    return copy
