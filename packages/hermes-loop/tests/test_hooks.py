@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,7 +26,18 @@ from hermes_messages import (
     UserMessage,
     validate,
 )
-from hermes_messages.protocols import ConversationResult, HookContext
+from hermes_messages.protocols import (
+    ConversationResult,
+    HookContext,
+    SupportsAroundTurn,
+    SupportsMemoryPrefetch,
+    SupportsMemorySync,
+    SupportsPostTurn,
+    SupportsPreModel,
+    SupportsRequestTransform,
+    SupportsResponseTransform,
+    SupportsToolResultTransform,
+)
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -113,6 +124,23 @@ class Recorder:
     async def post_turn(self, context: HookContext, result: ConversationResult) -> None:
         self.note("post_turn", context)
         self.results.append(result)
+
+
+if TYPE_CHECKING:
+
+    def _fits(
+        hook: Recorder,
+    ) -> tuple[
+        SupportsAroundTurn,
+        SupportsPreModel,
+        SupportsMemoryPrefetch,
+        SupportsMemorySync,
+        SupportsRequestTransform,
+        SupportsResponseTransform,
+        SupportsToolResultTransform,
+        SupportsPostTurn,
+    ]:
+        return hook, hook, hook, hook, hook, hook, hook, hook
 
 
 ABILITIES = [
