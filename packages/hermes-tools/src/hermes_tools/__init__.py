@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hermes_tools.errors import ArgumentsMismatchError, PathRefusedError, ToolFailure
+from hermes_tools.errors import ArgumentsMismatchError, FileNotWrittenError, PathRefusedError, ToolFailure
 from hermes_tools.tool import FunctionTool, tool
 from hermes_tools.toolsets import ToolGroup
 
@@ -27,6 +27,7 @@ __all__ = [
     "Checkpoints",
     "Executor",
     "ExecutorSettings",
+    "FileNotWrittenError",
     "FunctionTool",
     "Handler",
     "Insert",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 from hermes_tools.builtin.command_output import CommandText
@@ -13,6 +14,8 @@ from hermes_tools.processes import ChildProcess, exit_text
 from hermes_tools.secrets import SecretMasker
 
 __all__ = ["BackgroundProcess", "LoggedOutput", "ProcessTable"]
+
+logger = logging.getLogger(__name__)
 
 LOG_CHARS = 1_000_000
 MAX_RUNNING = 32
@@ -63,7 +66,10 @@ class BackgroundProcess:
     async def _see_end(self) -> str:
         code = await self.running.ended()
         if self.output is not None and not await self.running.leaves_something():
-            await self.running.stop()  # nothing is left to be ended: it only closes what is open
+            try:
+                await self.running.stop()  # nothing is left to be ended: it only closes what is open
+            except TimeoutError as error:
+                logger.warning("process %s: %s", self.id, error)
         return f"ended with {exit_text(code)}"
 
     @property
@@ -80,7 +86,7 @@ class BackgroundProcess:
         """How it is, in words."""
         if self.output is None:
             return "left running by a command that has ended"
-        if self._end.done() and not self._end.cancelled() and self._end.exception() is None:
+        if self._end.done() and not self._end.cancelled():
             return self._end.result()
         return f"running, process {self.running.child.pid}, {time.monotonic() - self._started:.0f} s"
 
