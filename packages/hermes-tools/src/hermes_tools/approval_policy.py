@@ -70,9 +70,10 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def judge(self, tool: str, arguments: JsonObject) -> Judgement:
         """What is to be done with a call of `tool`."""
-        lines = [line for name in self.command_arguments if (line := _command_line(arguments.get(name)))]
+        named = [name for name in self.command_arguments if name in arguments]
+        lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
-            return self._judge_plain(tool, arguments)
+            return self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
         return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
 
     def checked(self) -> ApprovalPolicy:
@@ -83,8 +84,6 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self
 
     def _judge_plain(self, tool: str, arguments: JsonObject) -> Judgement:
-        if not self.rules:
-            return _DEFAULTS[self.default]
         texts = [value for value in arguments.values() if isinstance(value, str)]
         for rule in self.rules:
             if fnmatchcase(tool, rule.tool) and (

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections.abc import Awaitable
 
 from hermes_messages import ArgumentsError, ConfigurationError, parse_arguments
 from hermes_messages.approvals import ApprovalDecision, Approve, Deny, Later, read_decision
-from hermes_tools.approval_policy import ApprovalPolicy
+from hermes_tools.approval_policy import ApprovalPolicy, Judgement
 from hermes_tools.arguments import fit_arguments
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.middleware import Handler, Invocation, Outcome
@@ -30,15 +31,18 @@ class Approvals:
         self.policy = policy
         self._redaction = redaction
 
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
+    def __call__(self, call: Invocation, following: Handler, /) -> Awaitable[Outcome]:
         """See `Middleware`."""
         judgement = self.policy.judge(call.tool.spec.name, call.arguments)
+        if judgement.action == "allow" and call.decision is None:
+            return following(call)
+        return self._apply(judgement, call, following)
+
+    async def _apply(self, judgement: Judgement, call: Invocation, following: Handler) -> Outcome:
         if judgement.action == "deny":
             return _denied(f"not allowed here: {judgement.reason}")
         if call.decision is not None:
             return await self._follow(call, call.decision, judgement.reason, following)
-        if judgement.action == "allow":
-            return await following(call)
         reason = self._redaction.clean(judgement.reason)
         return await self._follow(call, await _ask(call, reason), reason, following)
 

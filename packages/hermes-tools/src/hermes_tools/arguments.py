@@ -21,6 +21,7 @@ __all__ = ["check_names", "fit_arguments"]
 
 _INTEGER = re.compile(r"[+-]?\d{1,30}")
 _DEEPEST = 60
+_COMBINING = frozenset(("$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -55,6 +56,8 @@ class _Fitter:
             raise ArgumentsMismatchError(f"{path}: nothing may be given here")
         if not isinstance(schema, dict):
             return value
+        if _COMBINING.isdisjoint(schema):
+            return self._fit_kinds(value, schema, path, depth)
         if "$ref" in schema:
             return self.fit(value, self._resolve(schema["$ref"]), path, depth + 1)
         for keyword in ("anyOf", "oneOf"):
@@ -67,6 +70,9 @@ class _Fitter:
                 value = self.fit(value, part, path, depth + 1)
         if "enum" in schema or "const" in schema:
             return _fit_choice(value, schema, path)
+        return self._fit_kinds(value, schema, path, depth)
+
+    def _fit_kinds(self, value: JsonValue, schema: JsonObject, path: str, depth: int) -> JsonValue:
         kinds = schema.get("type")
         if isinstance(kinds, list):
             return self._fit_one_of(value, [{**schema, "type": kind} for kind in kinds], path, depth)

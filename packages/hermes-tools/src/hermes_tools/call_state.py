@@ -54,7 +54,8 @@ class CallState:
         self.problem = ""
         if entry is not None:
             try:
-                parsed = parse_arguments_tolerantly(call.arguments).arguments
+                text = call.arguments
+                parsed = {} if text == "{}" else parse_arguments_tolerantly(text).arguments
                 self.arguments = fit_arguments(parsed, entry.schema)
             except (ArgumentsError, ArgumentsMismatchError) as error:
                 self.problem = f"Error: {call.name} was not run: {error}"

@@ -100,7 +100,7 @@ class Station(msgspec.Struct, frozen=True):
     """A middleware at its place in the path; those of the user have no name."""
 
     name: str
-    middleware: Middleware
+    middleware: Callable[[Invocation, Handler], Awaitable[Outcome]]
 
 
 class Insert(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ def compose(path: Sequence[Station], innermost: Handler) -> Handler:
     return handler
 
 
-def _bound(middleware: Middleware, following: Handler) -> Handler:
+def _bound(middleware: Callable[[Invocation, Handler], Awaitable[Outcome]], following: Handler) -> Handler:
     def run(call: Invocation) -> Awaitable[Outcome]:
         return middleware(call, following)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 from hermes_messages.hygiene import clean_text
+from hermes_messages.protocols import ToolStartCallback
 from hermes_tools.middleware import Handler, Invocation, Outcome, call_host
 from hermes_tools.output_limits import cut_middle
 from hermes_tools.secrets import SecretMasker
@@ -47,6 +49,9 @@ class Budgets:
     async def cut(self, call: Invocation, outcome: Outcome) -> Outcome:
         """`outcome` within the limits of `call`."""
         text = outcome.text
+        if len(text) <= self.FLOOR and call.output_limit is None and self._result_limit >= self.FLOOR:
+            call.budget.take(len(text))  # no share is smaller
+            return outcome
         limit = min(call.output_limit or self._result_limit, call.budget.share())
         if len(text) > limit:
             note = await self._spill(call, text)
@@ -92,9 +97,11 @@ class Redaction:
 class Callbacks:
     """Calls the round's `tool_start` before the tool runs. A callback that fails is logged, no more."""
 
-    async def __call__(self, call: Invocation, following: Handler, /) -> Outcome:
+    def __call__(self, call: Invocation, following: Handler, /) -> Awaitable[Outcome]:
         """See `Middleware`."""
         callback = call.context.round.tool_start
-        if callback is not None:
-            await call_host(lambda: callback(call.call), "tool_start")
+        return following(call) if callback is None else self._tell(callback, call, following)
+
+    async def _tell(self, callback: ToolStartCallback, call: Invocation, following: Handler) -> Outcome:
+        await call_host(lambda: callback(call.call), "tool_start")
         return await following(call)
