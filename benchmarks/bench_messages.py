@@ -40,8 +40,9 @@ from hermes_messages import (
 )
 
 MESSAGES = 4_000
-PLAIN, IN_MESSAGES, IN_CALLS = SHAPES = (
+PLAIN, IN_ANSWERS, IN_MESSAGES, IN_CALLS = SHAPES = (
     "OpenAI JSON",
+    "OpenAI JSON, unknown keys in every assistant message",
     "OpenAI JSON, unknown keys in every message",
     "OpenAI JSON, unknown keys in every message and call",
 )
@@ -102,10 +103,13 @@ def import_seconds(code: str) -> float:
     return best
 
 
-def with_unknown_keys(messages: list[Message], *, in_calls: bool) -> bytes:
-    """The conversation in OpenAI shape, with keys in every message (and call) that no model names."""
+def with_unknown_keys(messages: list[Message], shape: str) -> bytes:
+    """The conversation in OpenAI shape, with keys that no model names where `shape` says."""
     dicts = to_dicts(messages)
+    in_calls = shape == IN_CALLS
     for number, item in enumerate(dicts):
+        if shape == IN_ANSWERS and item["role"] != "assistant":
+            continue
         item["timestamp"] = 1_718_000_000.25 + number
         item["metadata"] = {"id": f"msg_{number}", "tags": ["a", "b"]}
         calls = item.get("tool_calls")
@@ -164,7 +168,7 @@ def print_first_decode(reader: str, shape: str) -> None:
 
 def openai_json(messages: list[Message], shape: str) -> bytes:
     """The conversation in OpenAI shape, with unknown keys as `shape` says."""
-    return to_json(messages) if shape == PLAIN else with_unknown_keys(messages, in_calls=shape == IN_CALLS)
+    return to_json(messages) if shape == PLAIN else with_unknown_keys(messages, shape)
 
 
 def pydantic_models(pydantic: Any, *, own_shape: bool) -> Any:
