@@ -97,9 +97,11 @@ class Incoming:
             return told
         self._any_event = True
         was_finished, was_done = self._reader.finished, self._reader.done
+        read, assemble, names = self._reader.feed, self._assembler.feed, self._names
         try:
             for server_event in server_events:
-                told += self._tell(self._reader.feed(server_event))
+                for delta in read(server_event):
+                    told += assemble(with_original_name(delta, names) if names else delta)
         except ProviderError as error:
             self._failure = error
             return told

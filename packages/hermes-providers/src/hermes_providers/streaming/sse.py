@@ -102,7 +102,10 @@ class SSEParser:
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > self._limit:
-            raise EventTooLargeError(f"an event of the stream is larger than {self._limit} bytes")
+            raise self._too_large()
+
+    def _too_large(self) -> EventTooLargeError:
+        return EventTooLargeError(f"an event of the stream is larger than {self._limit} bytes")
 
     def _take_line(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if self._at_start:
@@ -110,15 +113,22 @@ class SSEParser:
             line = line.removeprefix(_BOM)
         if not line:
             if self._data:
-                events.append(ServerSentEvent(b"\n".join(self._data), self._name))
+                data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+                events.append(ServerSentEvent(data, self._name))
                 self._data.clear()
             self._name = ""
             self._size = 0
             return
+        if line.startswith(b"data:"):  # nearly every line
+            value = line[6:] if line.startswith(b" ", 5) else line[5:]
+            self._size += len(value)
+            if self._size > self._limit:
+                raise self._too_large()
+            self._data.append(value)
+            return
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
-        if field == b"data":
-            self._count(len(value))
+        if field == b"data":  # without a colon
             self._data.append(value)
         elif not field:
             return
