@@ -89,6 +89,8 @@ def on_list(request: dict[str, Any]) -> None:
             page = {"tools": [listed(f"tool{number}")], "nextCursor": str(number + 1)}
         case "repeated cursor":
             page["nextCursor"] = "again"
+        case "silent list":
+            return
         case "prompts only":
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
             return

@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_no_server_behind(bench: Any, manners: str) -> None:
 
 def test_a_handshake_that_never_ends_leaves_no_process_and_no_descriptor(bench: Any, run_async: Any) -> None:
     async def main() -> None:
-        limits = ReconnectLimits(attempts=100, first_pause_s=0.001, longest_pause_s=0.001)
+        limits = ReconnectLimits(attempts=100, first_pause_s=0.001, longest_pause_s=0.001, patience=0)
         async with Servers(bench, ["banner and wait"], connect_timeout=0.3, limits=limits) as servers:
             snapshot = await servers.refresh()
             before = open_descriptors()
@@ -290,6 +290,25 @@ def test_a_handshake_that_never_ends_leaves_no_process_and_no_descriptor(bench: 
             assert "no handshake within 0.3 s; it wrote last:\nWelcome to the server!" in absent.reason
             assert not snapshot.tools
             assert servers.counted("start") == 4
+
+    run_async(main())
+
+
+@pytest.mark.parametrize("mode", ["banner and wait", "silent list"])
+def test_a_server_that_is_silent_delays_one_turn_and_not_the_next(
+    bench: Any, run_async: Any, mode: str
+) -> None:
+    async def main() -> None:
+        async with Servers(bench, [mode], connect_timeout=0.5) as servers:
+            first = await servers.refresh()
+            assert "within 0.5 s" in first.unavailable[0].reason
+            assert not bench.processes()
+            started = time.monotonic()
+            second = await servers.refresh()
+            assert time.monotonic() - started < 0.3
+            assert "the next one is allowed in" in second.unavailable[0].reason
+            assert "within 0.5 s" in second.unavailable[0].reason
+            assert servers.counted("start") == 1
 
     run_async(main())
 
@@ -319,6 +338,85 @@ def test_a_command_that_does_not_exist_is_a_reason_and_not_an_exception(bench: A
 
     [absent] = run_async(main()).unavailable
     assert absent.reason == "it can not be started: No such file or directory: 'no-such-program-here'"
+
+
+class Steps:
+    """Counts the resumptions of all tasks; at the `at`-th and following ones the `target` is cancelled."""
+
+    def __init__(self, at: int, times: int) -> None:
+        self.at = at
+        self.times = times
+        self.count = 0
+        self.target: asyncio.Task[None] | None = None
+
+    def tick(self) -> None:
+        if self.target is not None:
+            if self.at <= self.count < self.at + self.times:
+                self.target.cancel()
+            self.count += 1
+
+    def make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+        async def counted() -> Any:
+            return await Counted(work, self)
+
+        return asyncio.Task(counted(), loop=loop, **options)
+
+
+class Counted:
+    def __init__(self, work: Any, steps: Steps) -> None:
+        self.work = work
+        self.steps = steps
+
+    def __await__(self) -> Any:
+        inner = self.work.__await__()
+        error: BaseException | None = None
+        while True:
+            self.steps.tick()
+            try:
+                waited = inner.send(None) if error is None else inner.throw(error)
+            except StopIteration as end:
+                return end.value
+            error = None
+            try:
+                yield waited
+            except BaseException as raised:  # noqa: BLE001 - handed on to where it belongs
+                error = raised
+
+
+STRIDE = 1 if os.environ.get("HERMES_TEST_PROFILE") == "nightly" else 9
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_turn_cancelled_at_any_resumption_leaves_no_process_and_the_next_turn_works(
+    bench: Any, run_async: Any, times: int
+) -> None:
+    async def turn(servers: Servers) -> None:
+        await servers.executor.open()
+        await servers.refresh()
+        await servers.call("plain__echo")
+        await servers.executor.close()
+
+    async def cancelled(at: int) -> bool:
+        servers = Servers(bench, ["plain"])
+        steps = Steps(at, times)
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(steps.make_task)
+        steps.target = asyncio.create_task(turn(servers))
+        await asyncio.wait({steps.target})
+        loop.set_task_factory(None)
+        assert steps.target.cancelled() or steps.target.exception() is None
+        await turn(servers)  # also where the first one was cut off in the middle
+        assert not bench.processes()
+        return steps.count > at
+
+    async def main() -> int:
+        at = 0
+        while await cancelled(at):
+            at += STRIDE
+        return at
+
+    steps = run_async(main())
+    assert steps > 80, steps
 
 
 # -- losses, budget ---------------------------------------------------------------------------------------

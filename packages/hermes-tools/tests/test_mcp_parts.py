@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_messages import ConfigurationError, UnknownNameError
+from hermes_messages import ConfigurationError, MissingDependencyError, UnknownNameError
 from hermes_messages.protocols import ExecutorOptions
 from hermes_tools import build_executor
 from hermes_tools.failures import describe
-from hermes_tools.mcp import HttpServer, StdioServer, read_servers, server_secrets
+from hermes_tools.mcp import HttpServer, StdioServer, read_servers, server_secrets, toolset
 from hermes_tools.mcp.budget import ReconnectBudget, ReconnectLimits
 from hermes_tools.mcp.elicitation import form_questions
 from hermes_tools.mcp.framing import LineBuffer, LineTooLongError, TextTail, parse_message
@@ -159,6 +159,24 @@ def test_a_long_connection_that_never_answered_proves_nothing() -> None:
         budget.ended(3_600.0, answered=False)
     assert budget.wait_s(3_600.0) == 0  # the pause has passed meanwhile
     assert budget.wait_s(10.0) == 290
+
+
+def test_a_start_that_failed_slowly_keeps_the_next_one_off() -> None:
+    budget = ReconnectBudget(ReconnectLimits())
+    budget.started(0.0)
+    budget.failed(30.0, 30.0)
+    assert budget.wait_s(30.0) == 300
+    quick = ReconnectBudget(ReconnectLimits())
+    quick.started(0.0)
+    quick.failed(0.05, 0.05)
+    assert quick.wait_s(0.05) == 0.5
+
+
+def test_without_the_sdk_the_error_names_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolset, "find_spec", lambda name: None)
+    settings: Any = {"mcp_servers": {"one": {"command": "a"}}}
+    with pytest.raises(MissingDependencyError, match=r"pip install 'hermes-tools\[mcp\]'"):
+        build_executor([], ExecutorOptions(cwd=".", settings=settings))
 
 
 # -- lines ------------------------------------------------------------------------------------------------

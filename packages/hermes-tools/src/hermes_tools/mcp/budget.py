@@ -3,7 +3,8 @@
 The first two starts are free, then pauses grow; after `attempts` starts without a server that proved itself
 there is one start every `park_s` seconds, so that a server which is repaired comes back. Only a connection
 that stood for `healthy_after_s` seconds and answered something makes the count begin anew: one that is
-accepted and then drops does not.
+accepted and then drops does not. A start that failed slowly keeps the next one off for `patience` times as
+long, so that a server which does not answer delays few turns.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class ReconnectLimits(msgspec.Struct, frozen=True, kw_only=True):
     longest_pause_s: float = 30.0
     park_s: float = 300.0
     healthy_after_s: float = 30.0
+    patience: float = 10.0
 
 
 class ReconnectBudget:
@@ -39,6 +41,10 @@ class ReconnectBudget:
         """A start was made."""
         self.used += 1
         self._next_at = now + self._pause_s()
+
+    def failed(self, now: float, took_s: float) -> None:
+        """The start made last came to nothing at `now`, after so many seconds."""
+        self._next_at = max(self._next_at, now + self._limits.patience * took_s)
 
     def withdrawn(self) -> None:
         """The start made last was given up by us; it says nothing about the server."""

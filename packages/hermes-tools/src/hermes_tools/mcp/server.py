@@ -129,14 +129,15 @@ class McpServer:
         """Bring `tools` up to date: connect if need be, list what may have changed. Trouble becomes
         `reason`, never an exception."""
         try:
-            async with asyncio.timeout(self.config.timeout + self.config.connect_timeout):
-                opened = await self._connected()
-                if self.reason is not None or opened.tools_changed or not opened.announces_changes:
-                    opened.tools_changed = False
+            opened = await self._connected()
+            if self.reason is not None or opened.tools_changed or not opened.announces_changes:
+                opened.tools_changed = False
+                async with asyncio.timeout(self.config.connect_timeout):
                     await self._list_tools(opened)
             self.reason = None
         except TimeoutError:
-            self._fail("it did not list its tools in time")
+            self._fail(f"it did not list its tools within {self.config.connect_timeout:g} s")
+            await self._give_up()
         except MCPError as error:
             connection = self._connection
             if connection is not None and connection.is_loss(error):
@@ -241,12 +242,14 @@ class McpServer:
                     f"did not last; the next one is allowed in {wait_s:.0f} s. "
                     f"The last trouble: {self._trouble}"
                 )
-            self._budget.started(loop.time())
+            begun = loop.time()
+            self._budget.started(begun)
             connection = Connection(self.config, self._environment, self._ask)
             try:
                 await connection.open()
             except ConnectionLostError as error:
                 self._trouble = str(error)
+                self._budget.failed(loop.time(), loop.time() - begun)
                 raise
             except BaseException:
                 self._budget.withdrawn()
@@ -255,6 +258,14 @@ class McpServer:
             self.instructions = connection.instructions
             self.has_resources = connection.capabilities.resources is not None
             return connection
+
+    async def _give_up(self) -> None:
+        """End a connection that does not do its work; the next start is some time off."""
+        connection, self._connection = self._connection, None
+        self._trouble = self.reason or ""
+        self._budget.failed(asyncio.get_running_loop().time(), self.config.connect_timeout)
+        if connection is not None:
+            await connection.close()
 
     async def _drop(self, old: Connection | None, loop: asyncio.AbstractEventLoop) -> None:
         """Put a connection aside that can not be used: it ended, or its loop has."""
