@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import enum
 import json
 from typing import Annotated, Any, Literal
 
@@ -83,6 +85,71 @@ def test_schema_of_structs_literals_unions_and_optional_fields_holds_no_referenc
     assert schema["properties"]["how"] == {"type": "string", "enum": ["dot", "line"], "default": "dot"}
     assert schema["properties"]["label"] == {"type": "string"}
     assert schema["properties"]["more"]["items"] == point
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass
+class Size:
+    width: int
+    height: int = 1
+
+
+class Circle(msgspec.Struct, tag="circle"):
+    radius: float
+
+
+class Box(msgspec.Struct, tag="box"):
+    size: Size
+
+
+def test_hints_of_every_kind_are_read_and_reach_the_function_as_what_they_say(bench: Any) -> None:
+    @tool(description="D.")
+    async def paint(
+        shape: Circle | Box,
+        colour: Colour = Colour.RED,
+        times: Annotated[int, "how often", Meta(ge=1)] = 1,
+        where: tuple[int, int] | None = None,
+        tags: dict[str, int] = {},  # noqa: B006 - what a user may write
+    ) -> str:
+        assert isinstance(shape, Circle | Box)
+        assert isinstance(colour, Colour)
+        return f"{type(shape).__name__} {colour.name} {times} {where} {tags}"
+
+    schema = schema_of(paint)
+    assert schema["required"] == ["shape"]
+    assert schema["properties"]["times"] == {
+        "type": "integer",
+        "minimum": 1,
+        "description": "how often",
+        "default": 1,
+    }
+    assert "$ref" not in json.dumps(schema)
+    good = {"shape": {"type": "box", "size": {"width": "3"}}, "colour": "blue", "where": "[1, 2]"}
+    bad = {"shape": {"type": "circle", "radius": 1}, "times": 0}
+    worse = {"shape": {"type": "star"}}
+    first, second, third = bench.run(
+        bench.call("paint", good), bench.call("paint", bad), bench.call("paint", worse), tools=(paint,)
+    )
+    assert first.content == "Box BLUE 1 (1, 2) {}"
+    assert (second.status, third.status) == ("error", "error")
+    assert "$.times" in second.content
+    assert "$.shape" in third.content
+
+
+def test_the_context_tells_where_and_for_whom_a_call_runs(bench: Any) -> None:
+    @tool(description="D.")
+    async def tell(context: Annotated[CallContext, "not shown"]) -> str:
+        file = await context.resources.new_file("note")
+        await file.close()
+        return f"{context.session_id} {context.task_id} {context.turn_id} {context.cwd}"
+
+    assert schema_of(tell)["properties"] == {}
+    [result] = bench.run(bench.call("tell"), tools=(tell,))
+    assert result.content == f"session task turn {bench.workspace}"
 
 
 def test_a_type_that_contains_itself_keeps_its_definition() -> None:

@@ -3,7 +3,8 @@
 Values are changed only where the schema leaves one meaning: `"42"` where an integer is wanted, `"true"` for a
 boolean, the JSON text of a list for a list, a number where text is wanted. A string stays a string wherever
 the schema takes one, whatever it looks like. Keywords of JSON Schema that are not named below are left to the
-tool: type, enum, const, properties, required, additionalProperties, items, anyOf, oneOf, allOf, local $ref.
+tool: type, enum, const, properties, required, additionalProperties, items, prefixItems, anyOf, oneOf, allOf,
+local $ref.
 """
 
 from __future__ import annotations
@@ -122,9 +123,14 @@ class _Fitter:
 
     def _fit_array(self, value: JsonValue, schema: JsonObject, path: str, depth: int) -> JsonValue:
         items = schema.get("items", True)
-        if not isinstance(value, list) or items is True:
+        places = schema.get("prefixItems")
+        first = places if isinstance(places, list) else []
+        if not isinstance(value, list) or (items is True and not first):
             return value
-        return [self.fit(item, items, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+        return [
+            self.fit(item, first[index] if index < len(first) else items, f"{path}[{index}]", depth + 1)
+            for index, item in enumerate(value)
+        ]
 
     def _fit_object(self, value: JsonValue, schema: JsonObject, path: str, depth: int) -> JsonValue:
         if not isinstance(value, dict):

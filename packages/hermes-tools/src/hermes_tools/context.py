@@ -49,6 +49,26 @@ class CallContext:
         return cls(context.call, context.round, resources=resources)
 
     @property
+    def session_id(self) -> str:
+        """The conversation."""
+        return self._round.session_id
+
+    @property
+    def task_id(self) -> str:
+        """The task, whose `resources` are released at its end."""
+        return self._round.task_id
+
+    @property
+    def turn_id(self) -> str:
+        """The turn."""
+        return self._round.turn_id
+
+    @property
+    def cwd(self) -> str:
+        """The working directory."""
+        return self._round.cwd
+
+    @property
     def call(self) -> ToolCall:
         """The call as the model made it."""
         return self._call

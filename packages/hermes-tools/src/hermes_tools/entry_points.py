@@ -25,7 +25,10 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
 
     given = dict(options.settings)
     servers = read_servers(given.pop("mcp_servers", None))
-    loaded = load_toolsets(toolsets, options.disabled_toolsets)
+    groups = ExecutorSettings.from_mapping(
+        {name: value for name, value in given.items() if name == "toolset_groups"}
+    ).toolset_groups
+    loaded = load_toolsets(toolsets, options.disabled_toolsets, groups)
     for toolset in loaded:
         if isinstance(toolset, SupportsSettings) and toolset.name in given:
             toolset.configure(given.pop(toolset.name))

@@ -28,7 +28,7 @@ from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.guardrails import Guardrails
 from hermes_tools.middleware import Insert, Middleware, Station, place
-from hermes_tools.registry import ToolRegistry
+from hermes_tools.registry import ToolRegistry, check_tool
 from hermes_tools.resources import TaskResources
 from hermes_tools.secrets import SecretMasker, secret_values
 from hermes_tools.settings import ExecutorSettings
@@ -238,7 +238,22 @@ class Executor:
                 continue
             _sort_out(toolset.tools, usable, absent)
         _sort_out(self._own_tools, usable, absent)
+        usable, unknown = _without(usable, self._settings.disabled_tools)
+        known = {item.name for item in absent}
+        absent += [item for item in unknown if item.name not in known]
         return ToolRegistry(usable), tuple(absent)
+
+
+def _without(tools: list[Tool], names: Sequence[str]) -> tuple[list[Tool], list[UnavailableTool]]:
+    """The tools that are not among `names`, and those of the names that no tool has."""
+    if not names:
+        return tools, []
+    for tool in tools:
+        check_tool(tool)
+    found = {tool.spec.name for tool in tools}
+    reason = "disabled_tools names it, and there is no such tool"
+    unknown = [UnavailableTool(name, reason) for name in sorted({*names} - found)]
+    return [tool for tool in tools if tool.spec.name not in names], unknown
 
 
 def _sort_out(tools: Sequence[Tool], usable: list[Tool], absent: list[UnavailableTool]) -> None:

@@ -25,6 +25,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     `turn_call_limit`: how many calls one turn may make; None: no limit. `approval_policy`: what runs, what is
     asked about, what is denied (`{"rules": [{"action": "deny", "pattern": "git push*"}]}`).
     `extra_roots`: directories outside the working directory that file tools may use as well.
+    `toolset_groups`: names of the host's own for several toolsets or groups (`{"work": ["file", "web"]}`).
+    `disabled_tools`: tools that are left out of their toolsets.
     `checkpoints`: whether a snapshot is taken before tools that change files, those named in
     `checkpoint_tools` and those that say so themselves; the others are as in `hermes_tools.Checkpoints`.
     """
@@ -38,6 +40,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     turn_call_limit: int | None = None
     approval_policy: ApprovalPolicy = ApprovalPolicy()
     extra_roots: tuple[str, ...] = ()
+    toolset_groups: Mapping[str, tuple[str, ...]] = {}
+    disabled_tools: tuple[str, ...] = ()
     checkpoints: bool = False
     checkpoint_tools: tuple[str, ...] = ("write_file", "patch", "terminal", "process")
     checkpoint_directory: str | None = None

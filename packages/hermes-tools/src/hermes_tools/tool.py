@@ -105,9 +105,10 @@ def tool(
 ) -> FunctionTool | Callable[[ToolFunction], FunctionTool]:
     """Make a tool of an async function: `@tool`, or `@tool(scheduling="parallel", timeout_s=30)`.
 
-    The schema comes from the type hints as msgspec reads them (`Annotated` with `msgspec.Meta`, `Literal`,
-    structs, unions, defaults), the descriptions from the docstring and its `Args:` section. A parameter
-    annotated `ToolCallContext` (or `CallContext`) gets the context of the call and is not shown to the model.
+    The schema comes from the type hints as msgspec reads them (`Annotated` with `msgspec.Meta` or a text,
+    `Literal`, enums, structs, dataclasses, unions, defaults), the descriptions from the docstring and its
+    `Args:` section. A parameter annotated `ToolCallContext` (or `CallContext`) gets the context of the call
+    and is not shown to the model.
     Raises `ToolDeclarationError` at once for a function that can not become a tool.
     """
 
@@ -192,7 +193,7 @@ def _read_signature(function: ToolFunction, name: str) -> tuple[type[msgspec.Str
                 f"tool {name!r}: parameter {parameter.name!r} has no name that a model could give "
                 "(positional-only, *args and **kwargs can not be used)"
             )
-        hint = hints.get(parameter.name)
+        hint = _described(hints.get(parameter.name))
         if hint is ToolCallContext or hint is CallContext:
             context_parameter = parameter.name
             continue
@@ -206,6 +207,18 @@ def _read_signature(function: ToolFunction, name: str) -> tuple[type[msgspec.Str
     except (TypeError, ValueError) as error:
         raise ToolDeclarationError(f"tool {name!r}: its parameters have no JSON schema: {error}") from None
     return arguments_type, context_parameter
+
+
+def _described(hint: Any) -> Any:
+    """`Annotated[int, "the number"]` as msgspec writes it: the text becomes the description."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return hint
+    kind, *notes = typing.get_args(hint)
+    if kind is ToolCallContext or kind is CallContext:
+        return kind
+    return typing.Annotated[
+        (kind, *(msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes))
+    ]
 
 
 def _closure_names(function: ToolFunction) -> dict[str, Any]:

@@ -97,14 +97,26 @@ def expand_names(
     return frozenset[str]().union(*(expand(name, ()) for name in names))
 
 
-def load_toolsets(enabled: Sequence[str], disabled: Sequence[str] = ()) -> list[Toolset]:
+def load_toolsets(
+    enabled: Sequence[str],
+    disabled: Sequence[str] = (),
+    groups: Mapping[str, tuple[str, ...]] | None = None,
+) -> list[Toolset]:
     """New toolsets for the `enabled` names less the `disabled` ones, sorted by name.
 
-    The order of the names given plays no part, so that the same set makes the same request bytes.
-    Raises `UnknownNameError` for a name in either list that does not exist, before anything is imported.
+    The order of the names given plays no part, so that the same set makes the same request bytes. `groups`
+    are combinations of the host's own, which may hold others.
+    Raises `UnknownNameError` for a name in either list that does not exist, before anything is imported, and
+    `ConfigurationError` for a group that takes a name already there.
     """
     points = _installed()
-    wanted = expand_names(enabled, points) - expand_names(disabled, points)
+    for name in groups or {}:
+        if name in points or name in COMBINATIONS or name == "*":
+            raise ConfigurationError(
+                f"toolset group {name!r}: there is a toolset or group of that name already"
+            )
+    combinations = {**COMBINATIONS, **(groups or {})}
+    wanted = expand_names(enabled, points, combinations) - expand_names(disabled, points, combinations)
     return [_make(points[name]) for name in sorted(wanted)]
 
 
