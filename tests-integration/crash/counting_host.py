@@ -1,0 +1,75 @@
+"""A chat completions host on loopback that takes its time and remembers who asked: `serve(port_file, log)`.
+
+Every answer is one call of `todo`, then a sentence. Each request appends a line to the log before it is
+answered: the row's prompt and whether the tool's result was in it already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+LATENCY_S = 0.02
+
+
+def answer(asked: str) -> bytes:
+    """The body of one streamed answer."""
+    if asked.endswith(" again"):
+        delta: dict[str, object] = {"role": "assistant", "content": f"Row {asked.split()[0]} is done."}
+        finish = "stop"
+    else:
+        function = {"name": "todo", "arguments": "{}"}
+        call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+        delta = {"role": "assistant", "reasoning_content": "I look at the list.", "tool_calls": [call]}
+        finish = "tool_calls"
+    usage = {"prompt_tokens": 50, "completion_tokens": 10, "total_tokens": 60}
+    chunks: list[dict[str, object]] = [
+        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},
+        {"choices": [], "usage": usage},
+    ]
+    base = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    events = [f"data: {json.dumps(base | chunk)}\n\n" for chunk in chunks]
+    return "".join([*events, "data: [DONE]\n\n"]).encode()
+
+
+async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: int) -> None:
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            length = re.search(r"(?i)content-length: *(\d+)", head)
+            body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+            roles = [message["role"] for message in body.get("messages", [])]
+            prompt = next(m["content"] for m in body["messages"] if m["role"] == "user")
+            asked = f"{prompt} {'again' if 'tool' in roles else 'first'}"
+            os.write(log, (asked + "\n").encode())
+            await asyncio.sleep(LATENCY_S)
+            data = answer(asked)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+                + f"content-length: {len(data)}\r\n\r\n".encode()
+                + data
+            )
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+
+
+async def serve(port_file: Path, log_file: Path) -> None:
+    log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    server = await asyncio.start_server(lambda r, w: one_connection(r, w, log), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    unfinished = port_file.with_suffix(".part")
+    unfinished.write_text(str(port))
+    unfinished.rename(port_file)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[2])))
