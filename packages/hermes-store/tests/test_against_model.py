@@ -6,7 +6,8 @@ A cancelled call has happened whole or not at all. The test looks which, and has
 import asyncio
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,13 +21,12 @@ from hermes_messages import (
     HermesError,
     JsonValue,
     Message,
-    StoreError,
     ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
 )
-from hermes_messages.protocols import LeaseToken, NewMessage, SessionInfo, StoredMessage, ToolRound
+from hermes_messages.protocols import LeaseToken, NewMessage, SessionInfo, ToolRound
 from hermes_messages.testing import MemoryStore
 from hermes_store import SessionDB
 from hermes_store.operations.messages import UNKNOWN_OUTCOME
@@ -56,77 +56,28 @@ class Outcome:
 
 
 class Model(MemoryStore):
-    """The store in memory, and what `SessionDB` does besides, as simply as can be."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.state: dict[tuple[str, str], JsonValue] = {}
-        self.archived: dict[str, set[int]] = {}
-        self.suspended: dict[tuple[str, int], JsonValue] = {}
-
-    async def get_messages(self, session_id: str) -> list[StoredMessage]:
-        gone = self.archived.get(session_id, set())
-        return [item for item in await super().get_messages(session_id) if item.seq not in gone]
-
-    def open_places(self, session_id: str) -> list[tuple[ToolRound, int]]:
-        """Each place without a result, in order, as its round and its position."""
-        session = self._session(session_id)
-        places = [(round_, at) for round_ in session.rounds.values() for at in range(len(round_.result_seqs))]
-        empty = [item for item in places if session.places[item[0].result_seqs[item[1]] - 1].message is None]
-        return sorted(empty, key=lambda item: item[0].result_seqs[item[1]])
+    """The store in memory, and what `SessionDB` does besides the Protocols."""
 
     async def close_open_rounds(self, session_id: str, *, lease: LeaseToken | None = None) -> int:
         session = self._writable(session_id, lease)
         closed = 0
-        for round_, position in self.open_places(session_id):
-            if (session_id, round_.assistant_seq) not in self.suspended:
-                asked = session.places[round_.assistant_seq - 1].message
-                assert isinstance(asked, AssistantMessage)
-                call = asked.tool_calls[position]
-                place = session.places[round_.result_seqs[position] - 1]
-                result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
-                session.put(place, result, self._clock())
-                closed += 1
+        for round_ in session.rounds.values():
+            asked = session.places[round_.assistant_seq - 1].message
+            assert isinstance(asked, AssistantMessage)
+            if round_.assistant_seq in session.suspended:
+                continue
+            for call, seq in zip(asked.tool_calls, round_.result_seqs, strict=True):
+                if session.places[seq - 1].message is None:
+                    result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
+                    session.put(session.places[seq - 1], result, self._clock())
+                    closed += 1
         return closed
-
-    async def suspend_round(
-        self, round_: ToolRound, pending: JsonValue, *, lease: LeaseToken | None = None
-    ) -> None:
-        self._writable(round_.session_id, lease)
-        if round_ not in [open_round for open_round, _ in self.open_places(round_.session_id)]:
-            raise StoreError("no such open round")
-        self.suspended[round_.session_id, round_.assistant_seq] = pending
-
-    async def set_tool_result(
-        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
-    ) -> None:
-        await super().set_tool_result(round_, position, message, lease=lease)
-        if round_ not in [open_round for open_round, _ in self.open_places(round_.session_id)]:
-            self.suspended.pop((round_.session_id, round_.assistant_seq), None)
-
-    async def replace_messages(
-        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
-    ) -> int:
-        session = self._writable(session_id, lease)
-        live = await self.get_messages(session_id)
-        if [(item.uid, item.message) for item in live] == [(new.uid, new.message) for new in messages]:
-            return len(messages)
-        if self.open_places(session_id):
-            raise StoreError("inside a round")
-        self.archived.setdefault(session_id, set()).update(item.seq for item in live)
-        for new in messages:
-            session.put(session.add_place(new.uid), new.message, self._clock())
-        return len(messages)
 
     async def delete_session(self, session_id: str, *, lease: LeaseToken | None = None) -> bool:
         if session_id not in self._sessions:
             return False
         self._writable(session_id, lease)
         del self._sessions[session_id]
-        self.archived.pop(session_id, None)
-        for kept in (self.state, self.suspended):
-            for key in [key for key in kept if key[0] == session_id]:
-                del kept[key]  # type: ignore[arg-type]
         return True
 
 
@@ -303,17 +254,21 @@ class StoreMachine(RuleBasedStateMachine):
         wanted = [(item.uid, item.message) for item in rows]
         self.both(
             lambda: self.db.replace_messages(session, rows, lease=mine),
-            lambda: self.model.replace_messages(session, rows, lease=other),
+            lambda: self.model.archive_and_compact(session, rows, lease=other),
             cancel_at,
             lambda: content(self.ask(lambda: self.db.get_messages(session))) == wanted,
         )
 
     @rule(session=sessions, name=uids, value=st.none() | texts | st.lists(st.integers(), max_size=2))
     def set_state(self, session: str, name: str, value: JsonValue) -> None:
-        mine = self.ask(lambda: self.db.set_session_state(session, name, value))
-        assert (mine.error is None) == (session in self.model.session_ids)
-        if mine.error is None:
-            self.model.state[session, name] = value
+        self.both(
+            lambda: self.db.set_session_state(session, name, value),
+            lambda: self.model.set_session_state(session, name, value),
+            None,
+            lambda: True,
+        )
+        mine, other = (self.ask(partial(store.get_session_state, session, name)) for store in self.stores())
+        assert (mine.error, mine.value) == (other.error, other.value)
 
     @rule(session=sessions, holder=st.none() | holders, cancel_at=steps)
     def delete(self, session: str, holder: str | None, cancel_at: int | None) -> None:
@@ -392,32 +347,35 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.run(self.db.close())
         self.db = self.open_store()
 
+    def stores(self) -> tuple[SessionDB, Model]:
+        return self.db, self.model
+
     @invariant()
     def the_same_sessions_and_messages(self) -> None:
         for session in ("s", "t", "u"):
-            mine = self.ask(lambda id_=session: self.db.get_messages(id_))  # type: ignore[misc]
-            other = self.ask(lambda id_=session: self.model.get_messages(id_))  # type: ignore[misc]
+            mine, other = (self.ask(partial(store.get_messages, session)) for store in self.stores())
             assert mine.error == other.error
             assert content(mine) == content(other)
-            assert described(self.ask(lambda id_=session: self.db.get_session(id_))) == described(  # type: ignore[misc]
-                self.ask(lambda id_=session: self.model.get_session(id_))  # type: ignore[misc]
-            )
-            waiting = self.ask(lambda id_=session: self.db.suspended_rounds(id_)).value or []  # type: ignore[misc]
-            pending = sorted((key, value) for key, value in self.model.suspended.items() if key[0] == session)
-            assert [item.pending for item in waiting] == [value for _, value in pending]  # type: ignore[attr-defined]
-        for (session, name), value in self.model.state.items():
-            assert self.ask(lambda id_=session, n=name: self.db.get_session_state(id_, n)).value == value  # type: ignore[misc]
+            mine, other = (self.ask(partial(store.get_session, session)) for store in self.stores())
+            assert described(mine) == described(other)
+            mine, other = (self.ask(partial(store.suspended_rounds, session)) for store in self.stores())
+            assert mine.error == other.error
+            assert pending(mine) == pending(other)
 
 
 def content(outcome: Outcome) -> list[tuple[str, Message]]:
     return [(item.uid, item.message) for item in outcome.value] if isinstance(outcome.value, list) else []
 
 
+def pending(outcome: Outcome) -> list[JsonValue]:
+    return [item.pending for item in outcome.value] if isinstance(outcome.value, list) else []
+
+
 def described(outcome: Outcome) -> tuple[object, ...]:
     record = outcome.value
     if record is None:
         return ()
-    names = ("id", "title", "system_prompt", "metadata", "end_reason", "api_calls", "usage")
+    names = ("id", "title", "system_prompt", "metadata", "end_reason", "message_count", "api_calls", "usage")
     return tuple(record.__getattribute__(name) for name in names)
 
 
