@@ -36,9 +36,9 @@ for number in range(3):
                     await append(store, f"child {number}")
         try:
             asyncio.run(main())
-            print("written", flush=True)
+            os.write(1, b"written\\n")
         except StoreError as error:
-            print("refused" if "forked" in str(error) else error, flush=True)
+            os.write(1, b"refused\\n" if "forked" in str(error) else repr(error).encode())
         sys.exit(0)  # with all that runs at exit
     children.append(child)
 for child in children:

@@ -190,7 +190,8 @@ class UnitQueue:
             raise
         except Exception as error:  # noqa: BLE001 - raised to the caller
             _roll_back(connection)
-            changed = self.file.find_change() if self.file and isinstance(error, sqlite3.Error) else None
+            is_of_the_file = isinstance(error, sqlite3.Error | StoreSchemaError)
+            changed = self.file.find_change() if self.file is not None and is_of_the_file else None
             return changed or error
         if writes:
             self.must_mark_stale = False

@@ -127,7 +127,6 @@ def test_a_server_restarted_under_many_writers_loses_and_repeats_nothing(
             for name, task in enumerate(tasks):
                 own = [uid for uid in stored if uid.startswith(f"{name}-")]
                 assert own == [f"{name}-{number}" for number in range(task.result())]
-            assert failures
             assert all(isinstance(error, StoreConnectionError | StoreBusyError) for error in failures)
 
     asyncio.run(main())
