@@ -388,6 +388,7 @@ def test_html_becomes_what_a_reader_sees(bench: Any, run_async: Any) -> None:
     assert f"[winter]({site.url('/winter')})" in text
     assert "press" in text
     assert "- one\n- two" in text
+    assert text.count("The title") == 1
     for unseen in ("evil", "hidden", "comment", "p {}"):
         assert unseen not in text
 

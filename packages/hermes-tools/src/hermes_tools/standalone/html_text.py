@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 __all__ = ["html_to_text", "main"]
 
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "canvas")
+_UNSEEN = ("script", "style", "noscript", "template", "svg", "iframe", "object", "head", "title", "canvas")
 _HIDDEN_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![\d.])", re.IGNORECASE
 )
