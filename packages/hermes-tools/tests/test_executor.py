@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gc
 import logging
@@ -662,6 +663,29 @@ def test_a_result_too_large_is_cut_and_the_rest_can_be_read_from_a_file(bench: A
         await executor.release("task")
         assert private_text(path) is None
         await executor.release("task")
+        await executor.close()
+
+    run_async(main())
+
+
+def test_a_single_line_of_ten_megabytes_is_cut_and_can_still_be_read(bench: Any, run_async: Any) -> None:
+    text = base64.b64encode(b"0123456789" * 750_000).decode()
+
+    @tool(description="D.", scheduling="parallel")
+    async def encodes() -> str:
+        return text
+
+    async def main() -> None:
+        executor = bench.executor("file", tools=(encodes,))
+        [result] = (await bench.outcome(executor, bench.call("encodes"))).results
+        assert len(result.content) < 30_300
+        assert result.content.startswith(text[:1_000])
+        assert result.content.endswith(text[-1_000:])
+        path = result.content.split("all of it is in ")[1].split(" ...]")[0]
+        assert private_text(path) == text
+        [read] = (await bench.outcome(executor, bench.call("read_file", {"path": path}))).results
+        assert read.status == "ok"
+        assert text[:1_000] in read.content
         await executor.close()
 
     run_async(main())
