@@ -162,13 +162,15 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 _SWAPPER = """
-import os, sys
+import os, sys, time
 real, other, outside = sys.argv[1:]
 while True:
     os.rename(real, other)
     os.symlink(outside, real)
+    time.sleep(0.0002)
     os.unlink(real)
     os.rename(other, real)
+    time.sleep(0.001)
 """
 
 
@@ -187,7 +189,7 @@ def _swapping(real: Path, outside: Path) -> Iterator[None]:
 @pytest.fixture
 def swapping() -> Callable[[Path, Path], contextlib.AbstractContextManager[None]]:
     """While it is entered, a process takes a directory away and puts a link to another in its place, and
-    back, as fast as it can."""
+    back, again and again."""
     return _swapping
 
 
