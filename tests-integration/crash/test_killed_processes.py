@@ -223,3 +223,100 @@ asyncio.run(main())
             return [row.message for row in await store.get_messages("s")]
 
     assert asyncio.run(stored()) == taken_over
+
+
+WAITING = """
+from hermes_messages.approvals import Later, pending_from_json
+
+async def later(call, reason):
+    return Later()
+
+def asking(*script):
+    rules = [{"action": "ask", "pattern": "echo one"}, {"action": "ask", "pattern": "echo two"}]
+    return agent(*script, approval_callback=later, approval_policy={"rules": rules})
+"""
+
+SUSPENDS = """
+import os, signal
+
+async def main():
+    lines = ["echo zero", "echo one >> ran.txt", "echo two >> ran.txt; touch inside; sleep 20"]
+    a = asking(calls(*(call("terminal", {"command": line}) for line in lines)))
+    result = await a.run_conversation("go")
+    waiting = pending_from_json(result["pending_approvals"])
+    print(result["turn_exit_reason"], len(waiting), result["saved"], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+DECIDES = """
+async def main():
+    a = asking(text("Done."))
+    async with a:
+        waiting = [item.call.id for item in await a.pending_approvals()]
+        result = await a.resume({waiting[0]: True, waiting[1]: False})
+        print(result["final_response"], result["saved"], await a.pending_approvals(), flush=True)
+
+asyncio.run(main())
+"""
+
+DECIDES_THE_LAST = """
+async def main():
+    a = asking(text("Done."))
+    async with a:
+        *_, last = await a.pending_approvals()
+        await a.resume({last.call.id: True})
+
+asyncio.run(main())
+"""
+
+
+def statuses(folder: Path) -> list[str | None]:
+    async def main() -> list[str | None]:
+        async with SessionDB(folder / "state.db") as store:
+            stored = [row.message for row in await store.get_messages("s")]
+        return [m.status for m in stored if isinstance(m, ToolMessage)]
+
+    return asyncio.run(main())
+
+
+def suspended(folder: Path) -> None:
+    """A process that is killed as soon as its turn waits for decisions."""
+    process = start(WAITING + SUSPENDS, folder)
+    out, errors = process.communicate()
+    assert out == b"approval_pending 2 True\n", errors
+    assert process.returncode == -signal.SIGKILL
+    assert statuses(folder) == ["ok"]
+
+
+def test_a_turn_that_waits_for_approval_is_finished_by_another_process(tmp_path: Path) -> None:
+    suspended(tmp_path)
+    out, errors = start(WAITING + DECIDES, tmp_path).communicate()
+    assert out == b"Done. True ()\n", errors
+    assert statuses(tmp_path) == ["ok", "ok", "denied"]
+    assert (tmp_path / "ran.txt").read_text() == "one\n"
+    assert not (tmp_path / "inside").exists()
+
+
+def test_a_process_killed_inside_an_approved_call_leaves_it_unknown_and_the_others_waiting(
+    tmp_path: Path,
+) -> None:
+    suspended(tmp_path)
+    process = start(WAITING + DECIDES_THE_LAST, tmp_path)
+    wait_for(tmp_path / "inside")
+    process.kill()
+    process.communicate()
+    out, errors = start(WAITING + DECIDES.replace(", waiting[1]: False", ""), tmp_path).communicate()
+    assert out == b"Done. True ()\n", errors
+    assert statuses(tmp_path) == ["ok", "ok", "unknown"]
+    assert (tmp_path / "ran.txt").read_text() == "two\none\n"
+
+
+def test_a_new_message_after_the_kill_denies_what_waited(tmp_path: Path) -> None:
+    suspended(tmp_path)
+    stored, transcript = asyncio.run(resumed(tmp_path))
+    assert tuple(stored) == transcript
+    assert validate(stored) == []
+    assert [m.status for m in stored if isinstance(m, ToolMessage)] == ["ok", "denied", "denied"]
+    assert not (tmp_path / "ran.txt").exists()

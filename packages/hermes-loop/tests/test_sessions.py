@@ -20,6 +20,7 @@ from hermes_messages import (
     UserMessage,
     validate,
 )
+from hermes_messages.approvals import PendingApproval, pending_to_json
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import (
     LeaseToken,
@@ -27,7 +28,6 @@ from hermes_messages.protocols import (
     SessionInfo,
     SessionRecord,
     StoredMessage,
-    SuspendedRound,
     ToolRound,
 )
 from hermes_messages.testing import (
@@ -167,26 +167,11 @@ def test_a_history_that_ends_with_open_calls_is_answered_as_unknown(stored: bool
     asyncio.run(main())
 
 
-class SuspendingStore(MemoryStore):
-    """A store that knows which rounds wait for a decision."""
-
-    waiting: tuple[SuspendedRound, ...] = ()
-
-    async def suspend_round(self, round_: ToolRound, pending: object, *, lease: object = None) -> None:
-        self.waiting = (*self.waiting, SuspendedRound(round_, None))
-
-    async def resume_round(self, round_: ToolRound, *, lease: object = None) -> None:
-        self.waiting = tuple(item for item in self.waiting if item.round != round_)
-
-    async def suspended_rounds(self, session_id: str) -> list[SuspendedRound]:
-        return list(self.waiting)
-
-
 def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_unknown() -> None:
     """The model must not be told that a call may have run which nobody ever allowed."""
 
     async def main() -> None:
-        store = SuspendingStore()
+        store = MemoryStore()
         await store.ensure_session("s", SessionInfo())
         await store.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
         for uid in ("cut off", "suspended"):
@@ -195,7 +180,8 @@ def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_un
             )
             round_ = await store.begin_tool_round("s", uid, message)
             await store.set_tool_result(round_, 1, ToolMessage(f"{uid} b", "done"))
-        await store.suspend_round(round_, None)
+        waiting = PendingApproval(call=message.tool_calls[0], position=0, reason="it asks")
+        await store.suspend_round(round_, pending_to_json([waiting]))
         tool = ToolDouble("t")
         async with make(store, text("I see."), tools=[tool]) as agent:
             result = await agent.run_conversation("never mind")

@@ -20,15 +20,13 @@ from hermes_messages import (
     ModelInfo,
     StoreError,
     SystemMessage,
-    ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
     validate,
 )
-from hermes_messages.protocols import ConversationResult, Later, TurnExitReason
+from hermes_messages.protocols import ConversationResult, TurnExitReason
 from hermes_messages.testing import (
-    FunctionTool,
     MemoryStore,
     ScriptedProvider,
     ScriptStep,
@@ -415,20 +413,6 @@ class TestTools:
         [result] = run(agent, "go")
         assert result["final_response"] == "sorry"
         assert result["tools"] == []
-
-    def test_approvals_that_outlive_a_turn_say_that_they_are_missing(self) -> None:
-        async def later(_: ToolCall, __: str) -> Later:
-            return Later()
-
-        agent = AIAgent(
-            provider=ScriptedProvider([calls(call("look"))]),
-            tools=SimpleExecutor([FunctionTool("look", look)], needs_approval=["look"]),
-            approval_callback=later,
-        )
-        [result] = run(agent, "go")
-        assert result["turn_exit_reason"] == "unsupported"
-        assert "look" in str(result["error"])
-        assert validate(result["transcript"]) == []
 
 
 class TestInput:

@@ -58,6 +58,7 @@ def _result(
         usage_by_route=[],
         error_kind=error_kind,
         tools=[_ECHO_TOOL],
+        pending_approvals=[],
         saved=True,
         cleanup_errors=[],
     )

@@ -28,7 +28,7 @@ from hermes_loop.options import (
     read_prefill,
     read_trajectory_dir,
 )
-from hermes_loop.request import check_turn_arguments, read_request
+from hermes_loop.request import check_turn_arguments, read_decisions, read_request
 from hermes_loop.route_specs import RouteGiven, read_fallbacks
 from hermes_loop.steering import Steering
 from hermes_loop.turn_runner import TurnRunner
@@ -36,9 +36,11 @@ from hermes_loop.wiring import Wiring
 from hermes_messages import JsonValue, Message, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.protocols import (
+    ApprovalAnswer,
     ApprovalCallback,
     ClarifyCallback,
     ConversationResult,
+    PendingApproval,
     Provider,
     SessionInfo,
     SessionStore,
@@ -256,6 +258,41 @@ class AIAgent:
         request = read_request(user_message, system_message, conversation_history)
         check_turn_arguments(task_id, None)
         return self._turns.stream(request, task_id)
+
+    async def resume(
+        self,
+        decisions: Mapping[str, ApprovalAnswer | Mapping[str, JsonValue]],
+        task_id: str | None = None,
+        stream_callback: StreamCallback | None = None,
+    ) -> ConversationResult:
+        """Finish the round of tool calls that a turn left with `approval_pending`, and go on with the turn.
+
+        `decisions` are by call id: `Approve`, `Deny`, True, False, or as JSON (`{"decision": "approve"}`).
+        Calls without one, or with `Later`, stay pending: the turn ends with `approval_pending` again. A call
+        that ran never runs again. With a store an agent of another process can do this, made with the same
+        `session_id` and tools.
+
+        Raises `ConfigurationError`, with no side effect, when nothing waits and for decisions that do not fit
+        the calls; the calls wait on.
+        """
+        request = read_decisions(decisions)
+        check_turn_arguments(task_id, stream_callback)
+        return await self._turns.run(request, task_id, stream_callback)
+
+    def stream_resume(
+        self, decisions: Mapping[str, ApprovalAnswer | Mapping[str, JsonValue]], task_id: str | None = None
+    ) -> AsyncGenerator[TurnEvent, None]:
+        """`resume` as the events of the turn; see `stream`."""
+        request = read_decisions(decisions)
+        check_turn_arguments(task_id, None)
+        return self._turns.stream(request, task_id)
+
+    async def pending_approvals(self) -> tuple[PendingApproval, ...]:
+        """The calls of this session that wait for a decision, also those that another process left.
+
+        Raises `StoreError`.
+        """
+        return await self._turns.pending_approvals()
 
     def interrupt(self) -> bool:
         """Stop the running turn at its next safe boundary; whether a turn was running.

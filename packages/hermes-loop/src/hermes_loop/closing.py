@@ -46,6 +46,8 @@ def explain(reason: TurnExitReason, error: str | None, max_iterations: int) -> s
             text = "The turn was interrupted before a final answer."
         case "stopped_by_hook":
             text = "The turn was stopped by a hook before a final answer."
+        case "approval_pending":
+            text = error or "The turn waits for a decision on a tool call."
         case "cancelled":
             text = "The turn was cancelled before a final answer."
         case _:
@@ -64,11 +66,16 @@ def close_conversation(
 ) -> None:
     """Answer open calls, keep the text that was on its way, and leave no tool result without a word after it.
 
-    A user message that no model call answered stays the last message: nothing is invented as its answer.
+    A round that waits for a decision stays open. A user message that no model call answered stays the last
+    message: nothing is invented as its answer.
     Idempotent.
     """
     if conversation.open_round is not None:
-        conversation.close_tool_round(missing_results(conversation.open_round, ran=tools_started))
+        spare = missing_results(conversation.open_round, ran=tools_started)
+        if conversation.pending:
+            conversation.fill_tool_round(spare)
+            return
+        conversation.close_tool_round(spare)
     if conversation.state is TranscriptState.ANSWERED:
         return
     if partial_text.strip():

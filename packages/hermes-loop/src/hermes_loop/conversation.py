@@ -16,6 +16,7 @@ from hermes_messages import (
     Transcript,
     TranscriptState,
 )
+from hermes_messages.protocols import PendingApproval
 
 __all__ = ["Conversation"]
 
@@ -48,6 +49,16 @@ class Conversation:
         """The conversation itself: no system message, no prefill."""
         return self._sent.history()[len(self._front) :]
 
+    @property
+    def pending(self) -> tuple[PendingApproval, ...]:
+        """The calls of the open round that wait for a decision."""
+        return self.open_round.pending if self.open_round is not None else ()
+
+    def known_messages(self) -> tuple[Message, ...]:
+        """The conversation with what is there of the results of an open round."""
+        results = self.open_round.results if self.open_round is not None else ()
+        return (*self.messages, *(result for result in results if result is not None))
+
     def history(self) -> History:
         """Everything that the model sees."""
         return self._sent.history()
@@ -75,7 +86,7 @@ class Conversation:
         """Whether what the store holds ends with all of this but what is still owed to the store: nobody else
         wrote the session since, although another lease was given out."""
         owed = {id(message) for message in self.journal.owed()}
-        acknowledged = [message for message in self.messages if id(message) not in owed]
+        acknowledged = [message for message in self.known_messages() if id(message) not in owed]
         if not acknowledged:
             return not stored
         return list(stored[-len(acknowledged) :]) == acknowledged
@@ -110,6 +121,29 @@ class Conversation:
         self.open_round = self.journal.add_round(uid, message)
         return self.open_round
 
+    def reopen_tool_round(self, record: RoundRecord) -> None:
+        """Add the assistant message of a round that was read from the store and is not finished."""
+        self._sent.append(record.message)
+        self.open_round = record
+        self.journal.adopt(record)
+
+    def move_to(self, journal: Journal) -> None:
+        """Owe to another journal from here on; an open round goes along."""
+        self.journal = journal
+        if self.open_round is not None:
+            journal.adopt(self.open_round)
+
+    def fill_tool_round(self, fill: Iterable[ToolMessage]) -> None:
+        """Take results from `fill`, which holds one for each call, for calls that have none and do not wait
+        for a decision. The round stays open."""
+        record = self.open_round
+        if record is None:
+            return
+        waiting = {item.position for item in record.pending}
+        for position, spare in enumerate(fill):
+            if record.results[position] is None and position not in waiting:
+                record.results[position] = spare
+
     def close_tool_round(self, fill: Iterable[ToolMessage]) -> None:
         """Add the results in the order of the calls; a place still empty takes its result from `fill`, which
         holds one for each call."""
@@ -121,4 +155,5 @@ class Conversation:
             if result is None:
                 result = record.results[position] = spare
             self._sent.append(result)
+        record.pending = ()
         self.open_round = None

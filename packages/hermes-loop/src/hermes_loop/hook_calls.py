@@ -16,7 +16,7 @@ from hermes_loop.result import list_failures
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
-from hermes_messages import ChatRequest, ChatResponse, ToolCall, ToolMessage, TurnStoppedError
+from hermes_messages import ChatRequest, ChatResponse, ToolCall, ToolMessage, TurnStoppedError, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.protocols import ConversationResult, HookContext, SupportsAroundTurn
 
@@ -35,9 +35,9 @@ AFTER_TURN_S: Final = 10.0
 AFTER_CANCEL_S: Final = 2.0
 
 
-async def gather_note(turn: TurnState, deps: TurnDeps) -> None:
+async def gather_note(turn: TurnState, deps: TurnDeps, message: UserMessage) -> None:
     """Ask the memory, then the pre-model hooks, for what the model should know in this turn."""
-    context, message = _context(turn), turn.request.user_message
+    context = _context(turn)
     asked: list[tuple[object, str, Callable[[], Awaitable[str | None]]]] = [
         *(
             (memory, "prefetch_memory", partial(memory.prefetch_memory, context, message))

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from hermes_messages import AssistantMessage, Message, ToolMessage
-from hermes_messages.protocols import LeaseToken, NewMessage, SessionStore, ToolRound
+from hermes_messages.approvals import pending_to_json
+from hermes_messages.protocols import (
+    LeaseToken,
+    NewMessage,
+    PendingApproval,
+    SessionStore,
+    SupportsSuspension,
+    ToolRound,
+)
 
 __all__ = ["Journal", "RoundRecord"]
 
@@ -23,13 +31,19 @@ class _PlainRecord(Struct):
 
 
 class RoundRecord(Struct):
-    """One assistant message with calls, and the results that came so far, by position."""
+    """One assistant message with calls, and the results that came so far, by position.
+
+    `pending` are the calls that wait for a decision: while there are any the round is suspended. `marked` is
+    what of this the store has acknowledged.
+    """
 
     uid: str
     message: AssistantMessage
     results: list[ToolMessage | None]
     stored: ToolRound | None = None
     saved: set[int] = field(default_factory=set)
+    pending: tuple[PendingApproval, ...] = ()
+    marked: tuple[PendingApproval, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -42,6 +56,7 @@ class Journal:
 
     def __init__(self, store: SessionStore | None, session_id: str) -> None:
         self._store = store
+        self._marks = _with_suspension(store)
         self._session_id = session_id
         self._records: list[_PlainRecord | RoundRecord] = []
 
@@ -57,8 +72,9 @@ class Journal:
 
     @property
     def unsaved(self) -> int:
-        """How many messages the store has not acknowledged."""
-        return len(self.owed())
+        """How many messages, and marks of suspended rounds, the store has not acknowledged."""
+        marks = (r for r in self._records if isinstance(r, RoundRecord) and self._lacks_mark(r))
+        return len(self.owed()) + sum(1 for _ in marks)
 
     def owed(self) -> list[Message]:
         """The messages that the store has not acknowledged, in order."""
@@ -84,6 +100,11 @@ class Journal:
         if self._store is not None:
             self._records.append(record)
         return record
+
+    def adopt(self, record: RoundRecord) -> None:
+        """Go on with a round that was recorded elsewhere: read from the store, or by the journal before."""
+        if self._store is not None:
+            self._records.append(record)
 
     def forget(self) -> None:
         """Owe nothing any more: the conversation was replaced by what the store holds."""
@@ -138,3 +159,18 @@ class Journal:
             if result is not None and position not in record.saved:
                 await store.set_tool_result(record.stored, position, result, lease=lease)
                 record.saved.add(position)
+        marks = self._marks
+        if marks is not None and self._lacks_mark(record):
+            if record.pending:
+                await marks.suspend_round(record.stored, pending_to_json(record.pending), lease=lease)
+            else:
+                await marks.resume_round(record.stored, lease=lease)
+            record.marked = record.pending
+
+    def _lacks_mark(self, record: RoundRecord) -> bool:
+        """Whether the store has another mark than it should; the last result takes the mark away."""
+        return self._marks is not None and not record.complete and record.marked != record.pending
+
+
+def _with_suspension(store: object) -> SupportsSuspension | None:
+    return store if isinstance(store, SupportsSuspension) else None

@@ -88,7 +88,7 @@ class Lifecycle:
             if self._conversation is None:
                 self._conversation = Conversation(journal)
             else:
-                self._conversation.journal = journal
+                self._conversation.move_to(journal)
 
     async def close(self) -> None:
         """See `AIAgent.close`."""

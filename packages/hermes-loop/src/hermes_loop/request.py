@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hermes_loop.checks import check_callback, check_text, check_user_message
-from hermes_loop.turn_state import TurnRequest
+from hermes_loop.turn_state import ResumeRequest, TurnRequest
 from hermes_messages import ConfigurationError, JsonValue, UserMessage
+from hermes_messages.approvals import ApprovalAnswer, read_decision
 from hermes_messages.hygiene import clean_text
 from hermes_messages.openai_shape import messages_from_dicts
 from hermes_messages.protocols import StreamCallback
 
-__all__ = ["check_turn_arguments", "read_request"]
+__all__ = ["check_turn_arguments", "read_decisions", "read_request"]
 
 
 def read_request(
@@ -35,6 +36,14 @@ def read_request(
         system_message=system_message,
         history=None if history is None else messages_from_dicts(history),
     )
+
+
+def read_decisions(decisions: Mapping[str, ApprovalAnswer | Mapping[str, JsonValue]]) -> ResumeRequest:
+    """Raises `ConfigurationError`."""
+    given: object = decisions
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigurationError("decisions must be a dict of call ids and decisions, with at least one")
+    return ResumeRequest(decisions={call_id: read_decision(value) for call_id, value in decisions.items()})
 
 
 def check_turn_arguments(task_id: str | None, stream_callback: StreamCallback | None) -> None:

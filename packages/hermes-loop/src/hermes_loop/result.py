@@ -10,7 +10,8 @@ from msgspec import Struct
 from hermes_loop.closing import explain
 from hermes_loop.turn_state import RouteUsage, TurnDeps, TurnState
 from hermes_loop.verdicts import Ending, Finish
-from hermes_messages import Usage
+from hermes_messages import JsonObject, Usage
+from hermes_messages.approvals import pending_to_json
 from hermes_messages.openai_row import tool_definition
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import ConversationResult, RouteUse, TurnExitReason
@@ -21,6 +22,7 @@ __all__ = [
     "Flags",
     "best_answer_wins",
     "build_result",
+    "ends_trajectory",
     "failed_trajectory",
     "list_failures",
     "trajectory_row",
@@ -97,7 +99,7 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
     flags = FLAGS[ending.reason]
     text = final_text(turn, deps, ending)
     usage = turn.usage or Usage()
-    transcript = tuple(turn.conversation.messages)
+    transcript = turn.conversation.known_messages()
     journal = turn.conversation.journal
     return ConversationResult(
         final_response=text,
@@ -124,9 +126,17 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         usage_by_route=[_route_use(used) for used in turn.route_usage.values()],
         error_kind=turn.error_kind,
         tools=[tool_definition(tool) for tool in turn.snapshot.tools],
+        pending_approvals=_pending(turn),
         saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
         cleanup_errors=list_failures(turn),
     )
+
+
+def _pending(turn: TurnState) -> list[JsonObject]:
+    """The calls that wait for a decision, as plain data."""
+    rows = pending_to_json(turn.conversation.pending)
+    assert isinstance(rows, list)
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def list_failures(turn: TurnState) -> list[str]:
@@ -147,6 +157,11 @@ def _route_use(used: RouteUsage) -> RouteUse:
         reasoning_tokens=usage.reasoning_tokens,
         cost_usd=usage.cost_usd,
     )
+
+
+def ends_trajectory(ending: Ending) -> bool:
+    """Whether the turn is whole: one that waits for a decision goes on with another."""
+    return ending.reason != "approval_pending"
 
 
 def failed_trajectory(ending: Ending) -> bool:

@@ -8,11 +8,28 @@ from typing import Final
 
 from msgspec import Struct
 
-from hermes_messages import AssistantMessage, LeaseLostError, Message, StoreError, ToolCall, ToolMessage
+from hermes_messages import (
+    AssistantMessage,
+    LeaseLostError,
+    Message,
+    MessageFormatError,
+    StoreError,
+    ToolCall,
+    ToolMessage,
+)
+from hermes_messages.approvals import pending_from_json
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage, SupportsSuspension
 
-__all__ = ["OpenRound", "answered", "close_open_rounds", "find_open_rounds", "unsaved_tail"]
+__all__ = [
+    "OpenRound",
+    "answered",
+    "close_open_rounds",
+    "find_open_rounds",
+    "superseded_results",
+    "unknown_result",
+    "unsaved_tail",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +69,9 @@ def find_open_rounds(stored: Sequence[StoredMessage]) -> list[OpenRound]:
     return found
 
 
-def answered(messages: Sequence[Message]) -> Sequence[Message]:
-    """`messages`, valid but for their end, with an "unknown" result for each call that is open there: a user
-    message can follow then."""
+def answered(messages: Sequence[Message], superseded: frozenset[str] = frozenset()) -> Sequence[Message]:
+    """`messages`, valid but for their end, with a result for each call that is open there, so that a user
+    message can follow: "denied" for the ids in `superseded`, else "unknown"."""
     results: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
@@ -62,7 +79,11 @@ def answered(messages: Sequence[Message]) -> Sequence[Message]:
             continue
         if isinstance(message, AssistantMessage) and len(results) < len(message.tool_calls):
             known = {result.tool_call_id for result in results}
-            missing = [_unknown(call) for call in message.tool_calls if call.id not in known]
+            missing = [
+                _superseded(call) if call.id in superseded else unknown_result(call)
+                for call in message.tool_calls
+                if call.id not in known
+            ]
             return (*messages, *missing)
         break
     return messages
@@ -89,12 +110,11 @@ async def close_open_rounds(
 ) -> None:
     """Put an explicit result into every empty place, in the store, once. No call runs again.
 
-    A round that was cut off gets "unknown" ones. One that was suspended did not run what it lacks: its
-    calls are denied, for a new message supersedes the question.
+    Calls that were cut off get "unknown" ones. Those that wait for a decision did not run: they are denied,
+    for a new message supersedes the question.
     """
-    suspended = await _suspended_seqs(store, session_id)
+    waiting = await _waiting_calls(store, session_id)
     for round_ in rounds:
-        answer = _superseded if round_.seq in suspended else _unknown
         try:
             stored = await store.begin_tool_round(session_id, round_.uid, round_.message, lease=lease)
         except LeaseLostError:
@@ -104,18 +124,34 @@ async def close_open_rounds(
             logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
             continue
         for position in round_.missing:
-            result = answer(round_.message.tool_calls[position])
+            call = round_.message.tool_calls[position]
+            is_waiting = (round_.seq, call.id) in waiting
+            result = _superseded(call) if is_waiting else unknown_result(call)
             await store.set_tool_result(stored, position, result, lease=lease)
 
 
-async def _suspended_seqs(store: SessionStore, session_id: str) -> frozenset[int]:
-    """The assistant messages whose rounds wait for a decision."""
+def superseded_results(message: AssistantMessage) -> list[ToolMessage]:
+    """A result for each call, to be used where none came before the user went on."""
+    return [_superseded(call) for call in message.tool_calls]
+
+
+async def _waiting_calls(store: SessionStore, session_id: str) -> frozenset[tuple[int, str]]:
+    """The calls that wait for a decision: the number of their assistant message, and their id."""
     if not isinstance(store, SupportsSuspension):
         return frozenset()
-    return frozenset(item.round.assistant_seq for item in await store.suspended_rounds(session_id))
+    waiting: set[tuple[int, str]] = set()
+    for marked in await store.suspended_rounds(session_id):
+        try:
+            pending = pending_from_json(marked.pending)
+        except MessageFormatError as error:  # marked by someone else: nobody knows what ran
+            logger.warning("session %s: the mark of a suspended round: %s", session_id, error)
+            continue
+        waiting.update((marked.round.assistant_seq, item.call.id) for item in pending)
+    return frozenset(waiting)
 
 
-def _unknown(call: ToolCall) -> ToolMessage:
+def unknown_result(call: ToolCall) -> ToolMessage:
+    """The result of a call of which nobody knows whether it ran."""
     return ToolMessage(tool_call_id=call.id, content=UNKNOWN_RESULT, name=call.name, status="unknown")
 
 

@@ -7,7 +7,7 @@ import logging
 import traceback
 from typing import assert_never
 
-from hermes_loop.events import StepEnded, TurnStarted
+from hermes_loop.events import StepEnded, StepStarted, TurnStarted
 from hermes_loop.hook_calls import transform_response
 from hermes_loop.phases.begin import begin_iteration
 from hermes_loop.phases.call import obtain_response
@@ -16,11 +16,11 @@ from hermes_loop.phases.normalize import normalise_response
 from hermes_loop.phases.prepare import prepare_iteration
 from hermes_loop.phases.route import choose_route
 from hermes_loop.phases.text_response import finish_text_response, handle_discarded_response
-from hermes_loop.phases.tool_round import run_tool_round
+from hermes_loop.phases.tool_round import resume_tool_round, run_tool_round
 from hermes_loop.phases.turn_context import build_turn_context
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnState
 from hermes_loop.verdicts import (
     Answer,
     Completed,
@@ -74,6 +74,10 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
     log_phase(turn, "build_turn_context", context)
     if isinstance(context, Stop):
         return context
+    if isinstance(turn.request, ResumeRequest):
+        resumed = await _finish_round(turn, deps, turn.request)
+        if not isinstance(resumed, Continue):
+            return resumed
     while True:
         begin = await begin_iteration(turn, deps)
         log_phase(turn, "begin_iteration", begin)
@@ -93,11 +97,25 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
                 continue
             case Finish() | Stop():
                 return verdict
-            case Suspend(pending=pending):
-                names = ", ".join(waiting.call.name for waiting in pending)
-                return Stop("unsupported", f"approvals that outlive a turn are not available yet: {names}")
+            case Suspend():
+                return _suspended(verdict)
             case unreachable:
                 assert_never(unreachable)
+
+
+async def _finish_round(turn: TurnState, deps: TurnDeps, request: ResumeRequest) -> Continue | Ending:
+    """The step that was suspended, to its end."""
+    turn.steps += 1
+    await turn.events.emit(StepStarted(turn.steps))
+    verdict = await resume_tool_round(turn, deps, request.decisions)
+    log_phase(turn, "resume_tool_round", verdict)
+    await turn.events.emit(StepEnded(turn.steps, None))
+    return _suspended(verdict) if isinstance(verdict, Suspend) else verdict
+
+
+def _suspended(verdict: Suspend) -> Stop:
+    names = ", ".join(waiting.call.name for waiting in verdict.pending)
+    return Stop("approval_pending", f"waiting for a decision on: {names}")
 
 
 async def _use_response(

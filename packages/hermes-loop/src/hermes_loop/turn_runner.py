@@ -15,15 +15,22 @@ from hermes_loop.hook_calls import around_turn
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import AgentOptions
+from hermes_loop.phases.suspended_round import read_pending, restore_suspended_round
 from hermes_loop.result import build_result
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
+from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
 from hermes_messages import ConfigurationError, StoreError, TurnStoppedError
-from hermes_messages.protocols import ConversationResult, SessionStore, StreamCallback
+from hermes_messages.protocols import (
+    ConversationResult,
+    PendingApproval,
+    SessionStore,
+    StreamCallback,
+    SupportsSuspension,
+)
 
 __all__ = ["TurnRunner"]
 
@@ -55,7 +62,7 @@ class TurnRunner:
 
     async def run(
         self,
-        request: TurnRequest,
+        request: TurnRequest | ResumeRequest,
         task_id: str | None,
         stream_callback: StreamCallback | None = None,
         sink: EventSink | None = None,
@@ -82,7 +89,17 @@ class TurnRunner:
         finally:
             await lifecycle.close_if_asked()
 
-    async def stream(self, request: TurnRequest, task_id: str | None) -> AsyncGenerator[TurnEvent, None]:
+    async def pending_approvals(self) -> tuple[PendingApproval, ...]:
+        """The calls of the session that wait for a decision: in the store, or without one in memory."""
+        await self._lifecycle.initialize()
+        store = self._lifecycle.wiring.store
+        if store is None or not isinstance(store, SupportsSuspension):
+            return self._lifecycle.conversation.pending
+        return await read_pending(store, self._session_id)
+
+    async def stream(
+        self, request: TurnRequest | ResumeRequest, task_id: str | None
+    ) -> AsyncGenerator[TurnEvent, None]:
         """One turn as its events. Closing the generator cancels the turn and waits for its end."""
         queue: asyncio.Queue[TurnEvent | None] = asyncio.Queue()
         task = asyncio.create_task(self.run(request, task_id, None, queue.put_nowait))
@@ -100,7 +117,7 @@ class TurnRunner:
     def _new_turn(
         self,
         deps: TurnDeps,
-        request: TurnRequest,
+        request: TurnRequest | ResumeRequest,
         task_id: str | None,
         interrupt: InterruptFlag,
         events: TurnEvents,
@@ -116,7 +133,7 @@ class TurnRunner:
             task_id=task_id if task_id is not None else uuid.uuid4().hex,
             turn_id=uuid.uuid4().hex,
             request=request,
-            system_message=request.system_message,
+            system_message=request.system_message if isinstance(request, TurnRequest) else None,
             conversation=self._lifecycle.conversation,
             lease=lease,
             interrupt=interrupt,
@@ -140,10 +157,15 @@ class TurnRunner:
                 lifecycle.refuse_when_closed()
                 if not is_admitted:
                     return build_result(turn, deps, Stop("interrupted"))
+                if isinstance(turn.request, ResumeRequest):
+                    await restore_suspended_round(turn, deps, turn.request.decisions)
                 inside = running_turn.set(lifecycle)
                 try:
                     with turn.interrupt.time_limit(self._options.budget.seconds):
-                        return await around_turn(turn, deps, lambda: run_turn(turn, deps))
+                        result = await around_turn(turn, deps, lambda: run_turn(turn, deps))
+                    if turn.refused_decisions is not None:
+                        raise turn.refused_decisions
+                    return result  # noqa: TRY300 - around_turn is what may raise
                 except TurnStoppedError as error:
                     log_phase(turn, "around_turn", "Stop", logging.INFO, str(error))
                     return build_result(turn, deps, Stop("stopped_by_hook", str(error)))

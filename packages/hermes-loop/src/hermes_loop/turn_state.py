@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Raw
@@ -22,11 +22,28 @@ from hermes_loop.routes import Route, Routes
 from hermes_loop.shielding import Bounds
 from hermes_loop.steering import Steering
 from hermes_loop.verdicts import Stop
-from hermes_messages import ErrorKind, ProviderError, ReasoningEffort, ToolSpec, Usage, UserMessage
+from hermes_messages import (
+    ConfigurationError,
+    ErrorKind,
+    ProviderError,
+    ReasoningEffort,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from hermes_messages.approvals import ApprovalDecision
 from hermes_messages.messages import Message
 from hermes_messages.protocols import AgentFactory, SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
 
-__all__ = ["ModelSettings", "RouteUsage", "TurnDeps", "TurnLimits", "TurnRequest", "TurnState"]
+__all__ = [
+    "ModelSettings",
+    "ResumeRequest",
+    "RouteUsage",
+    "TurnDeps",
+    "TurnLimits",
+    "TurnRequest",
+    "TurnState",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +103,13 @@ class TurnRequest:
     history: Sequence[Message] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeRequest:
+    """What a person decided on the calls of a suspended round, by call id."""
+
+    decisions: Mapping[str, ApprovalDecision]
+
+
 @dataclass(slots=True)
 class RouteUsage:
     """What one turn used of one route. `usage` None: its host did not say."""
@@ -102,7 +126,7 @@ class TurnState:
     session_id: str
     task_id: str
     turn_id: str
-    request: TurnRequest
+    request: TurnRequest | ResumeRequest
     conversation: Conversation
     lease: Lease
     interrupt: InterruptFlag
@@ -128,6 +152,7 @@ class TurnState:
     last_failing_round: tuple[tuple[str, str], ...] = ()
     unknown_tool_rounds: int = 0
     tools_started: bool = False
+    refused_decisions: ConfigurationError | None = None
     attempt_text: str = ""
     error_kind: ErrorKind | None = None
     best_answer: str | None = None

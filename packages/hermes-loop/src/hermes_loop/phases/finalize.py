@@ -7,7 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from hermes_loop.closing import close_conversation
 from hermes_loop.hook_calls import after_turn
-from hermes_loop.result import best_answer_wins, build_result, failed_trajectory, trajectory_row
+from hermes_loop.result import (
+    best_answer_wins,
+    build_result,
+    ends_trajectory,
+    failed_trajectory,
+    trajectory_row,
+)
 from hermes_loop.shielding import finish_despite_cancel
 from hermes_loop.trajectories import append_row
 from hermes_loop.turn_log import log_phase
@@ -83,6 +89,8 @@ async def _count(turn: TurnState, deps: TurnDeps) -> None:
 
 async def _save_trajectory(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
     if deps.trajectory_dir is None or not turn.context_built or turn.trajectory_saved:
+        return
+    if not ends_trajectory(ending) or turn.conversation.pending:
         return
     row = trajectory_row(turn, deps, ending)
 

@@ -1,8 +1,12 @@
-"""`run_tool_round`: durable calls, then tools, then durable results; every call gets exactly one."""
+"""`run_tool_round`: durable calls, then tools, then durable results; every call gets exactly one.
+
+A call that waits for a person suspends the round: it stays open, is marked in the store, and
+`resume_tool_round` finishes it with the decisions, in this turn's successor or in another process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from hermes_loop.closing import missing_results
 from hermes_loop.events import ToolEnded, ToolProgressed, ToolStarted
@@ -11,10 +15,20 @@ from hermes_loop.journal import RoundRecord
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Continue, Stop, Suspend, ToolRoundVerdict
-from hermes_messages import AssistantMessage, StoreError, ToolCall, ToolMessage, TurnStoppedError
-from hermes_messages.protocols import RoundContext, RoundOutcome
+from hermes_messages import (
+    AssistantMessage,
+    ConfigurationError,
+    StoreError,
+    ToolCall,
+    ToolMessage,
+    TurnStoppedError,
+)
+from hermes_messages.approvals import ApprovalDecision, Later
+from hermes_messages.protocols import RoundContext, RoundOutcome, SupportsDecisions
 
-__all__ = ["note_failing_round", "run_tool_round"]
+__all__ = ["note_failing_round", "resume_tool_round", "run_tool_round"]
+
+Work = Callable[[RoundContext], Awaitable[RoundOutcome]]
 
 
 async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMessage) -> ToolRoundVerdict:
@@ -28,9 +42,51 @@ async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMess
     stop = turn.interruption()
     if stop is not None:
         return stop
+    return await _run_calls(
+        turn, deps, record, lambda context: deps.executor.execute(message.tool_calls, context)
+    )
+
+
+async def resume_tool_round(
+    turn: TurnState, deps: TurnDeps, decisions: Mapping[str, ApprovalDecision]
+) -> ToolRoundVerdict:
+    """Finish the suspended round with `decisions`, which were matched with its calls before.
+
+    A decided call is taken off the mark in the store before it can run, so that it never runs twice: if the
+    process dies meanwhile its result is unknown. Decisions that the executor refuses change nothing.
+    """
+    record, executor = turn.conversation.open_round, deps.executor
+    assert record is not None
+    assert isinstance(executor, SupportsDecisions)
+    stop = turn.interruption()
+    if stop is not None:
+        return stop
+    before, results = record.pending, tuple(record.results)
+    later = Later()
+    record.pending = tuple(item for item in before if isinstance(decisions.get(item.call.id, later), Later))
+    saved = await save_owed(turn)
+    if isinstance(saved, Stop):
+        record.pending = before
+        return saved
+    calls = record.message.tool_calls
+    try:
+        return await _run_calls(
+            turn, deps, record, lambda context: executor.resume(calls, results, decisions, context)
+        )
+    except ConfigurationError as error:
+        if tuple(record.results) != results:
+            raise
+        record.pending = before
+        turn.refused_decisions = error
+        saved = await save_owed(turn)
+        return saved if isinstance(saved, Stop) else Suspend(before)
+
+
+async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work: Work) -> ToolRoundVerdict:
+    message = record.message
     turn.tools_started = True
     try:
-        outcome = await _execute(turn, deps, message.tool_calls, record)
+        outcome = await _execute(turn, deps, message.tool_calls, record, work)
         if outcome is None:
             return turn.interruption() or Stop("interrupted")
         for position, result in enumerate(outcome.results):
@@ -39,7 +95,9 @@ async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMess
     except StoreError as error:
         return stop_for_store_error(turn, error)
     if outcome.pending:
-        return Suspend(outcome.pending)
+        record.pending = outcome.pending
+        saved = await save_owed(turn)
+        return saved if isinstance(saved, Stop) else Suspend(outcome.pending)
     turn.conversation.close_tool_round(missing_results(record, ran=True))
     saved = await save_owed(turn)
     if isinstance(saved, Stop):
@@ -50,7 +108,7 @@ async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMess
 
 
 async def _execute(
-    turn: TurnState, deps: TurnDeps, calls: Sequence[ToolCall], record: RoundRecord
+    turn: TurnState, deps: TurnDeps, calls: Sequence[ToolCall], record: RoundRecord, work: Work
 ) -> RoundOutcome | None:
     """Run the calls; None when the lease was lost meanwhile. An ordinary interrupt is the executor's to
     honour, so that its results tell what ran."""
@@ -90,7 +148,7 @@ async def _execute(
     )
     outcome: RoundOutcome | None = None
     with turn.interrupt.scope(hard_only=True):
-        outcome = await deps.executor.execute(calls, context)
+        outcome = await work(context)
     return outcome  # noqa: RET504 - None when the scope was left early
 
 

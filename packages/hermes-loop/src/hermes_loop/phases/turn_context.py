@@ -8,10 +8,16 @@ from collections.abc import Sequence
 from hermes_loop.closing import missing_results
 from hermes_loop.hook_calls import gather_note
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
-from hermes_loop.resume import answered, close_open_rounds, find_open_rounds, unsaved_tail
+from hermes_loop.resume import (
+    answered,
+    close_open_rounds,
+    find_open_rounds,
+    superseded_results,
+    unsaved_tail,
+)
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Proceed, Stop
 from hermes_messages import Message, StoreError, SystemMessage, content_text, repair
 from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, TurnContext
@@ -21,10 +27,12 @@ __all__ = ["build_turn_context"]
 
 async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
     """Resume or create the session, refresh the tools, restore or build the system prompt, and make the
-    user's message durable."""
+    user's message durable. A turn that finishes a suspended round has restored its messages before."""
+    request = turn.request
     try:
         record = await _open_session(turn, deps)
-        await _restore_messages(turn, deps)
+        if isinstance(request, TurnRequest):
+            await _restore_messages(turn, deps, request.history)
     except StoreError as error:
         return stop_for_store_error(turn, error)
     turn.snapshot = await deps.executor.refresh(_tool_context(turn, deps))
@@ -35,8 +43,9 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
         await _settle_system_prompt(turn, deps, record)
     except StoreError as error:
         return stop_for_store_error(turn, error)
-    await gather_note(turn, deps)
-    turn.conversation.append(turn.next_uid(), turn.request.user_message)
+    if isinstance(request, TurnRequest):
+        await gather_note(turn, deps, request.user_message)
+        turn.conversation.append(turn.next_uid(), request.user_message)
     turn.context_built = True
     return await save_owed(turn)
 
@@ -60,11 +69,12 @@ async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None
     return await deps.store.ensure_session(turn.session_id, deps.session_info)
 
 
-async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
+async def _restore_messages(turn: TurnState, deps: TurnDeps, given: Sequence[Message] | None) -> None:
     conversation = turn.conversation
-    if conversation.open_round is not None:  # a turn was dropped without its finalization
-        conversation.close_tool_round(missing_results(conversation.open_round, ran=True))
-    given = turn.request.history
+    superseded = frozenset(item.call.id for item in conversation.pending)
+    if conversation.open_round is not None:  # suspended, or a turn was dropped without its finalization
+        conversation.fill_tool_round(missing_results(conversation.open_round, ran=True))
+        conversation.close_tool_round(superseded_results(conversation.open_round.message))
     stored: list[Message] = []
     if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
         rows = await deps.store.get_messages(turn.session_id)
@@ -74,7 +84,7 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps) -> None:
                 conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
             conversation.journal.forget()
     if given is not None:
-        history = _without_system(turn, _repaired(turn, given, "the given history"))
+        history = _without_system(turn, _repaired(turn, given, "the given history", superseded))
         conversation.replace(history)
         if deps.store is not None:
             for message in unsaved_tail(stored, history):
@@ -95,14 +105,16 @@ async def _settle_open_rounds(
     return [row.message for row in rows]
 
 
-def _repaired(turn: TurnState, messages: Sequence[Message], what: str) -> Sequence[Message]:
+def _repaired(
+    turn: TurnState, messages: Sequence[Message], what: str, superseded: frozenset[str] = frozenset()
+) -> Sequence[Message]:
     repaired = repair(messages)
     for change in repaired.changes:
         text = f"{what}: {change.kind} at message {change.index}"
         log_phase(turn, "build_turn_context", "Repaired", logging.WARNING, text)
-    messages = answered(repaired.messages)
+    messages = answered(repaired.messages, superseded)
     if len(messages) > len(repaired.messages):
-        text = f"{what}: it ends with calls that have no result; they are answered as unknown"
+        text = f"{what}: it ends with calls that have no result; each gets an explicit one"
         log_phase(turn, "build_turn_context", "Repaired", logging.WARNING, text)
     return messages
 

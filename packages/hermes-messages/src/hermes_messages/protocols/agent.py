@@ -68,9 +68,10 @@ class ConversationResult(TypedDict):
     as typed messages, with each tool result's status. `final_response` is the text of the last response, or
     None. `completed`: the model gave its final answer. `partial`: what there is, is not the whole answer.
     `model` and `provider` are those that were asked last; `usage_by_route` has a row for each that was asked.
-    `error_kind` is the provider's when a provider failed. Figures that no host gave are None. `saved` tells
-    whether the conversation is durable in the store. `tools` are the tool definitions that the model saw, in
-    OpenAI shape.
+    `error_kind` is the provider's when a provider failed. `pending_approvals` are the tool calls that wait
+    for a decision, as plain JSON data (`hermes_messages.approvals.pending_from_json` reads it); empty when
+    none does. Figures that no host gave are None. `saved` tells whether the conversation is durable in the
+    store. `tools` are the tool definitions that the model saw, in OpenAI shape.
     """
 
     final_response: str | None
@@ -97,6 +98,7 @@ class ConversationResult(TypedDict):
     usage_by_route: list[RouteUse]
     error_kind: ErrorKind | None
     tools: list[JsonObject]
+    pending_approvals: list[JsonObject]
     saved: bool
     cleanup_errors: list[str]
 
