@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_a_policy_denies_asks_and_allows_commands_of_an_agent(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["allowed"]
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git, which CI always has")
 def test_checkpoints_of_an_agent_can_be_restored_by_its_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 from hermes_tools import CheckpointError, Checkpoints, tool
 from hermes_tools.checkpoint_git import ignore_line
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git, which CI always has")
 
 
 @pytest.fixture

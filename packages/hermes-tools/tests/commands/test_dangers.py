@@ -336,6 +336,31 @@ def test_any_text_is_judged_or_refused_and_nothing_else(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "chmod " + "a" * 60_000,
+        "chmod a+" + "w" * 60_000 + "Z",
+        "cat " + ".env" * 15_000 + "!",
+        "xargs " + "rm " * 20_000,
+        "find " + "-exec " * 10_000,
+        "git " + "foreach " * 8_000,
+        "rm -r " + "/a" * 30_000,
+        "v='" + "x " * 4_000 + "'; bash $v$(" + "a;" * 900 + ")",
+        "echo " + "x" * 50_000 + "|psql" * 900,
+        "python3 -c '" + "rmtree " * 8_000 + "'",
+        "f(){" * 15_000,
+        "psql -c 'delete from " + "a" * 60_000 + "'",
+    ],
+    ids=lambda line: line[:12],
+)
+def test_lines_made_to_be_slow_are_judged_in_bounded_time(line: str) -> None:
+    began = time.process_time()
+    with contextlib.suppress(UnreadableCommandError):
+        dangers_of(line)
+    assert time.process_time() - began < 3.0
+
+
+@pytest.mark.parametrize(
     "unit", ["a ", "'a' ", "$x ", '"$x" ', "{ ", "a=1 ", "<<a ", "\\a", "*?[ ", "-x ", "$'a'"]
 )
 def test_long_lines_are_judged_in_bounded_time(unit: str) -> None:

@@ -38,6 +38,9 @@ __all__ = [
     "writes_to",
 ]
 
+_LONGEST_PATH = 4_096
+"""Linux opens no longer path (`PATH_MAX`); what stands behind so many characters is not looked at."""
+
 Question = Callable[[Command], bool]
 
 
@@ -150,12 +153,11 @@ def finds_and_deletes(command: Command) -> bool:
 
 def fed_with_deletion(command: Command) -> bool:
     """`... | xargs rm -r`: what is deleted comes out of another program."""
-    rest = arguments_of(command)
-    return any(
-        text.rpartition("/")[2] == "rm"
-        and any(flag in "".join(rest[index + 1 :]) for flag in ("-r", "-f", "-R"))
-        for index, text in enumerate(rest)
-    )
+    names = [text.rpartition("/")[2] for text in arguments_of(command)]
+    if "rm" not in names:
+        return False
+    options = names[names.index("rm") + 1 :]
+    return any(text.startswith("-") and set(text) & set("rRf") for text in options)
 
 
 DEVICE = re.compile(r"/dev/(?!null$|zero$|full$|stdin$|stdout$|stderr$|tty$|fd/|shm/|u?random$|pts/)")
@@ -184,7 +186,7 @@ def argument(pattern: re.Pattern[str], *, last: bool = False) -> Question:
 
     def test(command: Command) -> bool:
         given = plain_arguments(command)
-        return any(pattern.search(text) for text in (given[-1:] if last else given))
+        return any(pattern.search(text[:_LONGEST_PATH]) for text in (given[-1:] if last else given))
 
     return test
 
@@ -211,11 +213,11 @@ def is_fed(command: Command) -> bool:
 
 def runs_fetched(command: Command) -> bool:
     """What a download gives is run: through a pipe, `<(...)` or `"$(...)"`."""
-    fetched = {program_of(inner) for inner in command.upstream} if is_fed(command) else set()
-    for word in command.words[1:]:
-        fetched |= {program_of(inner) for inner in word.commands}
-    for redirect in command.redirects:
-        fetched |= {program_of(inner) for inner in redirect.target.commands}
+    made_by = {id(word.commands): word.commands for word in command.words[1:]}
+    made_by |= {id(redirect): redirect.target.commands for redirect in command.redirects}
+    if is_fed(command):
+        made_by[0] = command.upstream
+    fetched = {program_of(inner) for commands in made_by.values() for inner in commands}
     return bool(fetched & _FETCHERS)
 
 
@@ -269,7 +271,7 @@ _CREDENTIALS = re.compile(
 def reads_credentials(command: Command) -> bool:
     """A file that holds credentials as a rule is named."""
     texts = [*arguments_of(command), *(redirect.target.text for redirect in command.redirects)]
-    return any(_CREDENTIALS.search(text) for text in texts)
+    return any(_CREDENTIALS.search(text[:_LONGEST_PATH]) for text in texts)
 
 
 def asks_for_secrets(command: Command) -> bool:
@@ -282,7 +284,7 @@ def asks_for_secrets(command: Command) -> bool:
 
 
 EVERYONE = re.compile(
-    r"^(?:[0-7]?[0-7][0-7][2367]|[ugoa]*[oa][ugoa]*[+=][rwxXst]*w[rwxXst]*|\+[rwxXst]*w.*)$"
+    r"^(?:[0-7]?[0-7][0-7][2367]$|(?=[ugoa]*[oa])[ugoa]*[+=](?=[rwxXst]*w)|\+(?=[rwxXst]*w))"
 )
 SET_ID = re.compile(r"^(?:[2-7][0-7]{3}|[ugoa]*[+=][rwxX]*s[rwxX]*)$")
 _SQL = re.compile(
@@ -293,7 +295,7 @@ _SQL = re.compile(
 
 def destroys_data(command: Command) -> bool:
     """SQL that drops or empties a table, in an argument or fed in."""
-    fed = [text for inner in command.upstream for text in arguments_of(inner)]
+    fed = [text[:_LONGEST_PATH] for inner in command.upstream for text in arguments_of(inner)]
     return any(_SQL.search(text) for text in [*arguments_of(command), *command.inputs, *fed])
 
 
