@@ -29,7 +29,7 @@ from hermes_messages import (
 )
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.formats import make_wire
-from hermes_providers.wire.output_tool import OUTPUT_TOOL
+from hermes_providers.wire.output_tool import OUTPUT_TOOL, OUTPUT_VALUE_TOOL
 from hermes_providers.wire.tool_names import original_names, wire_tool_name
 from wire_help import SPEC, answer, run
 
@@ -195,6 +195,40 @@ def test_an_answer_by_a_tool_is_the_text_of_the_message(wire: str) -> None:
         _, body = await answered(wire, [("text", ["ok"])], asked(wire, *history), quirks=quirks)
         assert "Oslo" in json.dumps(body)
         assert OUTPUT_TOOL not in json.dumps(body)
+
+    run(main())
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (
+            {"type": "array", "items": {"type": "string"}},
+            ["Oslo", 'a "}] \\'],
+        ),
+        ({"anyOf": [{"type": "object", "required": ["a"]}, {"type": "null"}]}, {"a": {"value": [1]}}),
+        ({"type": "string"}, "Oslo"),
+    ],
+)
+def test_an_answer_by_a_tool_that_is_no_object_is_wrapped_and_unwrapped(
+    wire: str, schema: object, said: object
+) -> None:
+    async def main() -> None:
+        arguments = json.dumps({"value": said})
+        blocks: list[Block] = [(OUTPUT_VALUE_TOOL, [arguments[:5], arguments[5:12], arguments[12:]])]
+        request = asked(wire, response_schema=Raw(json.dumps(schema).encode()))
+        response, body = await answered(wire, blocks, request, quirks={"response_format": "output_tool"})
+        assert isinstance(response.message.content, str)
+        assert json.loads(response.message.content) == said
+        assert response.message.tool_calls == ()
+        assert response.finish is FinishReason.STOP
+        sent = declared(wire, body)
+        assert list(sent) == [OUTPUT_VALUE_TOOL]
+        assert list(sent[OUTPUT_VALUE_TOOL]["properties"]) == ["value"]  # type: ignore[call-overload]
+        assert OUTPUT_VALUE_TOOL in json.dumps(
+            {k: v for k, v in body.items() if k in {"tool_choice", "toolConfig"}}
+        )
 
     run(main())
 

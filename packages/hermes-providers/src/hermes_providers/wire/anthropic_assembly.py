@@ -9,7 +9,7 @@ from hermes_messages.deltas import Delta, ReasoningChunk, TextChunk, ToolCallChu
 from hermes_providers.streaming.json_bytes import dump, whole_characters
 from hermes_providers.wire.anthropic_replay import text_of
 from hermes_providers.wire.joined_text import JoinedText
-from hermes_providers.wire.output_tool import OUTPUT_TOOL
+from hermes_providers.wire.output_tool import AnswerText, is_answer_tool
 
 __all__ = ["ContentReader"]
 
@@ -19,7 +19,7 @@ _EMPTY = frozenset({b"", b"{}", b"null"})
 class _Block:
     """One block that grows. `kind` "answer" is the output tool, whose arguments are the text."""
 
-    __slots__ = ("citations", "fields", "kind", "open", "pieces", "signature", "wire_index")
+    __slots__ = ("answer", "citations", "fields", "kind", "open", "pieces", "signature", "wire_index")
 
     def __init__(self, kind: str, fields: dict[str, Raw], wire_index: int) -> None:
         self.kind = kind
@@ -28,6 +28,7 @@ class _Block:
         self.pieces: list[str] = []
         self.signature = ""
         self.citations: list[Raw] = []
+        self.answer = AnswerText(text_of(fields, "name")) if kind == "answer" else None
         self.open = True
 
 
@@ -46,7 +47,7 @@ class ContentReader:
     def start(self, index: object, fields: dict[str, Raw]) -> list[Delta]:
         """A block begins; it may hold all or some of its content already."""
         kind = text_of(fields, "type")
-        if kind == "tool_use" and text_of(fields, "name") == OUTPUT_TOOL:
+        if kind == "tool_use" and is_answer_tool(text_of(fields, "name")):
             kind = "answer"
         deltas = self.stop(index) if self._known(index) is not None else []
         block = self._begin(kind, fields, index)
@@ -158,8 +159,8 @@ class ContentReader:
     def _give(self, block: _Block, text: str) -> list[Delta]:
         if not text:
             return []
-        if block.kind == "answer":
-            return self._say(block, text)
+        if block.answer is not None:
+            return self._say(block, block.answer.feed(text))
         block.pieces.append(text)
         return [ToolCallChunk(block.wire_index, arguments=text)] if block.kind == "tool_use" else []
 

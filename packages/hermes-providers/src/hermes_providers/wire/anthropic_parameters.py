@@ -14,7 +14,7 @@ from msgspec import Struct
 from hermes_messages import ChatRequest
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, ModelRules
 from hermes_providers.wire.anthropic_schema import answer_schema
-from hermes_providers.wire.output_tool import OUTPUT_TOOL
+from hermes_providers.wire.output_tool import answer_tool
 
 __all__ = ["Circumstances", "answers_by_tool", "parameters", "thinks_on_budget"]
 
@@ -141,9 +141,10 @@ def _tool_choice(
     may_force = facts.rules.forced_choice and not thinking.budget
     wanted = request.tool_choice if request.tools else "none"  # tools that are there for old calls only
     choice: JsonDict = {"type": "auto"}
-    if answers_by_tool(request, quirks, facts) and wanted == "none":
+    schema = request.response_schema if answers_by_tool(request, quirks, facts) else None
+    if schema is not None and wanted == "none":
         if may_force:
-            choice = {"type": "tool", "name": OUTPUT_TOOL}
+            choice = {"type": "tool", "name": answer_tool(schema).name}
     elif wanted == "none":
         return {"type": "none"}
     elif wanted == "required" and may_force:

@@ -39,7 +39,7 @@ from hermes_providers.wire.gemini_quirks import (
     wants_signatures,
 )
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
-from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import split_system, unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -110,8 +110,8 @@ class GeminiRequestBuilder(BodyBuilder):
             fields["generationConfig"] = config
         if request.tools and request.tool_choice in _MODES:  # without tools, a mode is refused
             fields["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
-        elif not request.tools and self._schema_for(request, "tool") is not None:
-            only = {"mode": "ANY", "allowedFunctionNames": [OUTPUT_TOOL]}
+        elif not request.tools and (schema := self._schema_for(request, "tool")) is not None:
+            only = {"mode": "ANY", "allowedFunctionNames": [answer_tool(schema).name]}
             fields["toolConfig"] = {"functionCallingConfig": only}
         for extra in (self._extra_body, read_extra_body(request.extra_body, _OURS)):
             fields.update(_with_config(extra, fields.get("generationConfig")))

@@ -29,7 +29,7 @@ from hermes_providers.wire.base import ErrorReader
 from hermes_providers.wire.event_reader import EventReader
 from hermes_providers.wire.gemini_replay import KeptParts, ResponsePart, arguments_text, read_part
 from hermes_providers.wire.openai_responses_errors import with_kind
-from hermes_providers.wire.output_tool import OUTPUT_TOOL
+from hermes_providers.wire.output_tool import AnswerText, is_answer_tool
 
 __all__ = ["GeminiStreamReader", "read_gemini_usage"]
 
@@ -145,8 +145,8 @@ class GeminiStreamReader(EventReader[list[_Chunk]]):
 
     def _read_part(self, part: ResponsePart, deltas: list[Delta]) -> None:
         call = part.function_call
-        if call is not None and call.name == OUTPUT_TOOL:
-            deltas.append(TextChunk(arguments_text(call)))  # the answer itself, asked for as a tool
+        if call is not None and is_answer_tool(call.name):  # the answer itself, asked for as a tool
+            deltas.append(TextChunk(AnswerText(call.name).feed(arguments_text(call))))
         elif call is not None:
             text = arguments_text(call)
             deltas.append(ToolCallChunk(self._calls, call.id or None, call.name, text))

@@ -23,7 +23,7 @@ from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.cache_markers import with_markers
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
-from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top, without_refs
 from hermes_providers.wire.sent_history import unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -106,8 +106,9 @@ class ChatRequestBuilder(BodyBuilder):
         if request.stop:
             fields["stop"] = request.stop
         fields.update(_reasoning_option(request, quirks))
-        if _answers_by_tool(request, quirks) and not request.tools and quirks.tool_choice_option:
-            fields["tool_choice"] = {"type": "function", "function": {"name": OUTPUT_TOOL}}
+        schema = request.response_schema if _answers_by_tool(request, quirks) else None
+        if schema is not None and not request.tools and quirks.tool_choice_option:
+            fields["tool_choice"] = {"type": "function", "function": {"name": answer_tool(schema).name}}
         elif _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
             if request.tool_choice != "auto" and quirks.tool_choice_option:
                 fields["tool_choice"] = request.tool_choice

@@ -28,7 +28,7 @@ from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
-from hermes_providers.wire.output_tool import OUTPUT_TOOL, answer_tool
+from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import split_system
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -94,15 +94,16 @@ class ResponsesRequestBuilder(BodyBuilder):
         reasoning = _reasoning(request, quirks)
         if reasoning and "reasoning" not in self._settings.refusals.of(request.model):
             fields["reasoning"] = reasoning
-        if _answers_by_tool(request, quirks) and not request.tools:
-            fields["tool_choice"] = {"type": "function", "name": OUTPUT_TOOL}
+        schema = request.response_schema
+        if schema is not None and _answers_by_tool(request, quirks) and not request.tools:
+            fields["tool_choice"] = {"type": "function", "name": answer_tool(schema).name}
         elif request.tools:  # hosts refuse tool options in a request without tools
             if request.tool_choice != "auto":
                 fields["tool_choice"] = request.tool_choice
             if request.parallel_tool_calls is not None and quirks.parallel_option:
                 fields["parallel_tool_calls"] = request.parallel_tool_calls
-        if request.response_schema is not None and _schema_allowed(request, quirks):
-            answer = {"type": "json_schema", "name": "answer", "schema": request.response_schema}
+        if schema is not None and _schema_allowed(request, quirks):
+            answer = {"type": "json_schema", "name": "answer", "schema": schema}
             fields["text"] = {"format": answer}
         if quirks.cache_key and request.session_id is not None:
             fields["prompt_cache_key"] = request.session_id

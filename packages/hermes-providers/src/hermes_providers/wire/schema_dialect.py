@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from hermes_messages import JsonObject, JsonValue
 
-__all__ = ["object_at_top", "without_refs"]
+__all__ = ["ODD_AT_TOP", "object_at_top", "without_refs"]
 
 _DEFINITIONS = ("$defs", "definitions")
 _MAX_DEPTH = 24
@@ -58,9 +58,9 @@ def object_at_top(schema: Raw) -> Raw:
     """
     try:
         fields = msgspec.json.decode(schema, type=dict[str, Raw])
-        if not _ODD_AT_TOP.intersection(fields) and fields.get("type") == _OBJECT:
+        if not ODD_AT_TOP.intersection(fields) and fields.get("type") == _OBJECT:
             return schema
-        if not _ODD_AT_TOP.intersection(fields) and "type" not in fields:
+        if not ODD_AT_TOP.intersection(fields) and "type" not in fields:
             return Raw(msgspec.json.encode({"type": "object", **fields}))
         value: JsonValue = msgspec.json.decode(without_refs(schema) if "$ref" in fields else schema)
     except msgspec.MsgspecError:
@@ -73,13 +73,13 @@ def object_at_top(schema: Raw) -> Raw:
 
 _OBJECT = Raw(b'"object"')
 _VARIANTS = ("anyOf", "oneOf")
-_ODD_AT_TOP = frozenset({*_VARIANTS, "allOf", "enum", "const", "not", "if", "then", "else", "$ref"})
+ODD_AT_TOP = frozenset({*_VARIANTS, "allOf", "enum", "const", "not", "if", "then", "else", "$ref"})
 
 
 def _one_object(schema: JsonObject) -> JsonObject:
     """`schema` without what is odd at the top: the fields of all members and variants."""
     merged: JsonObject = {
-        key: value for key, value in schema.items() if key not in _ODD_AT_TOP and key != "type"
+        key: value for key, value in schema.items() if key not in ODD_AT_TOP and key != "type"
     }
     members = [_one_object(member) for member in _schemas(schema.get("allOf"))]
     alternatives = [_schemas(schema.get(key)) for key in _VARIANTS]
