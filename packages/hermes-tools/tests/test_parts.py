@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +21,12 @@ from hermes_tools.secrets import SecretMasker, is_secret_name
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.toolsets import expand_names
 
+SOURCES = Path(hermes_tools.__file__).parent
+WITH_EXAMPLES = [
+    ".".join(("hermes_tools", *path.relative_to(SOURCES).with_suffix("").parts)).removesuffix(".__init__")
+    for path in sorted(SOURCES.rglob("*.py"))
+    if ">>> " in path.read_text("utf-8")
+]
 NOTE = "[{left_out} left out]"
 
 
@@ -196,6 +205,13 @@ def test_errors_of_a_clean_up_are_raised(run_async: Any) -> None:
 
 
 # -- the package ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_module_are_true(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted
+    assert not result.failed
 
 
 def test_every_public_name_exists() -> None:

@@ -4,7 +4,7 @@ The table is a net, not a fence. It sees what a text says, whatever the quoting 
 what a program does on its own (a script file, `make`, `python -c`), names that are put together at run time,
 and aliases of the user's shell. Whoever must be sure runs the tools where nothing can be harmed.
 
->>> [danger.kind for danger in dangers_of("env X=1 bash -c 'cd / && \\rm -r -f *'; ls")]
+>>> [danger.kind for danger in dangers_of("env X=1 bash -c 'cd / && \\\\rm -r -f *'; ls")]
 ['deletes broadly']
 >>> dangers_of("rm -rf build && git push")
 []
