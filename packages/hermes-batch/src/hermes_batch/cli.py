@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from hermes_batch.cli_parser import in_flags, parse, read_settings
-from hermes_batch.distributions import DISTRIBUTIONS
+from hermes_batch.distributions import DISTRIBUTIONS, read_distribution
 from hermes_batch.export import export_run
 from hermes_batch.progress import NoProgress, progress_for
 from hermes_batch.run_files import RunFiles
@@ -42,7 +42,7 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         dataset_file(arguments),
         batch_size=arguments.batch_size,
         run_name=arguments.run_name,
-        distribution=arguments.distribution,
+        distribution=_distribution(arguments.distribution),
         max_iterations=arguments.max_iterations,
         base_url=arguments.base_url,
         api_key=arguments.api_key or _api_key(arguments.api_key_env),
@@ -63,12 +63,26 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         temperature=arguments.temperature,
         prefill_messages=_prefill(arguments.prefill_messages_file),
         require_reasoning=not arguments.keep_without_reasoning,
+        drop_unknown_tools=arguments.drop_unknown_tools,
+        attempts=arguments.attempts,
+        fail_fast=arguments.fail_fast,
+        order=arguments.order,
+        sync_every_s=arguments.sync_every,
         retry_failed=arguments.retry_failed,
         retry_discarded=arguments.retry_discarded,
         row_timeout_s=arguments.row_timeout,
         seed=arguments.seed,
         progress=NoProgress() if arguments.quiet else progress_for(),
     )
+
+
+def _distribution(given: str) -> str | Mapping[str, float]:
+    if not given.endswith((".toml", ".json")):
+        return given
+    try:
+        return read_distribution(Path(given).read_bytes(), given)
+    except OSError as error:
+        raise ConfigurationError(f"the distribution {given} can not be read: {error.strerror}") from error
 
 
 def dataset_file(arguments: argparse.Namespace) -> Path:

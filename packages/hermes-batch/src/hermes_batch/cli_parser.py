@@ -20,6 +20,7 @@ __all__ = ["in_flags", "parse", "read_settings"]
 _FLAG = re.compile(r"--[a-z][a-z-]*")
 _OTHER_NAMES: Final = {
     "row_timeout_s": "--row-timeout",
+    "sync_every_s": "--sync-every",
     "resume=True": "--resume",
     "prefill_messages": "--prefill-messages-file",
     "reasoning_config": "--reasoning-effort",
@@ -27,9 +28,10 @@ _OTHER_NAMES: Final = {
     "provider_settings": "--provider-setting",
 }
 _SAME_NAMES: Final = (
-    "base_url", "batch_size", "dataset_file", "ephemeral_system_prompt", "max_iterations", "max_samples",
-    "max_tokens", "num_workers", "output_dir", "provider_sort", "providers_allowed", "providers_ignored",
-    "providers_order", "retry_discarded", "retry_failed", "run_name",
+    "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file",
+    "ephemeral_system_prompt", "max_iterations", "max_samples", "max_tokens", "num_workers", "output_dir",
+    "provider_sort", "providers_allowed", "providers_ignored", "providers_order", "retry_discarded",
+    "retry_failed", "run_name",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
 _NAME = re.compile(rf"(?<![\w/.])({'|'.join(_NAMES)})(?![\w=/.])")
@@ -151,7 +153,12 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_dataset_arguments(parser)
     parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
     tools = parser.add_mutually_exclusive_group()
-    tools.add_argument("--distribution", default="default", metavar="NAME", help="of toolsets")
+    tools.add_argument(
+        "--distribution",
+        default="default",
+        metavar="NAME",
+        help="of toolsets; or a .toml or .json file",
+    )
     tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
     model = parser.add_argument_group(
         "the model (with none of these: a key in the environment, else the local model)"
@@ -186,6 +193,28 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     rows.add_argument("--seed", type=int, default=0, metavar="N", help="of the toolset distribution")
     rows.add_argument(
         "--keep-without-reasoning", action="store_true", help="keep rows in which the model gave no reasoning"
+    )
+    rows.add_argument(
+        "--attempts",
+        type=int,
+        default=1,
+        metavar="N",
+        help="for a row whose host or time fails",
+    )
+    rows.add_argument("--fail-fast", action="store_true", help="the first row that fails ends the run")
+    rows.add_argument(
+        "--order", choices=("file", "longest", "shortest"), default="file",
+        help="in which rows are begun; by length in windows of 1,000",
+    )  # fmt: skip
+    rows.add_argument(
+        "--sync-every",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="least time between disk syncs",
+    )
+    rows.add_argument(
+        "--drop-unknown-tools", action="store_true", help="discard rows in which the model invented a tool"
     )
     rows.add_argument("--retry-failed", action="store_true", help="on resume, run failed rows again")
     rows.add_argument("--retry-discarded", action="store_true", help="on resume, run discarded rows again")

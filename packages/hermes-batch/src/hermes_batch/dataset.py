@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from pathlib import Path
+from typing import Literal
 
 import aiofiles.os
 from msgspec import Struct
@@ -15,7 +16,12 @@ from hermes_batch.files import check_readable
 from hermes_batch.packed import RowHashes
 from hermes_batch.rows import BadRow, Row, read_row
 
-__all__ = ["ScannedDataset", "read_dataset", "scan_dataset"]
+__all__ = ["RowOrder", "ScannedDataset", "read_dataset", "scan_dataset", "sorted_in_windows"]
+
+RowOrder = Literal["file", "longest", "shortest"]
+"""In which order rows are begun; by length within each window of `WINDOW_ROWS` rows."""
+
+WINDOW_ROWS = 1_000
 
 _IDS_NAMED = 3
 _IDS_COMPARED = 100_000  # a courtesy that is not to cost memory without end
@@ -93,3 +99,32 @@ async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGe
                 return
             yield read_row(line, index=index, line_number=line_number)
             index += 1
+
+
+async def sorted_in_windows(
+    rows: AsyncGenerator[Row, None], order: RowOrder, todo: Collection[int]
+) -> AsyncGenerator[Row, None]:
+    """The rows that are in `todo`, each window of them by the length of what the user says.
+
+    Long rows first keep the last workers of a run from waiting for one that began late. Memory: one window.
+    """
+    window: list[Row] = []
+    async with aclosing(rows):
+        async for row in rows:
+            if row.index not in todo:
+                continue
+            window.append(row)
+            if len(window) == WINDOW_ROWS:
+                for each in _by_length(window, order):
+                    yield each
+                window = []
+    for each in _by_length(window, order):
+        yield each
+
+
+def _by_length(window: list[Row], order: RowOrder) -> list[Row]:
+    return sorted(window, key=_length, reverse=order == "longest")
+
+
+def _length(row: Row) -> int:
+    return 0 if isinstance(row, BadRow) else sum(len(str(turn)) for turn in row.turns)

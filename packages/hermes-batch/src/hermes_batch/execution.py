@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
-from hermes_batch.dataset import read_dataset
+from hermes_batch.dataset import RowOrder, read_dataset, sorted_in_windows
 from hermes_batch.errors import RunAbortedError
 from hermes_batch.packed import RowHashes
 from hermes_batch.plan import Plan
 from hermes_batch.progress import Progress
 from hermes_batch.row_records import bad_row_record
-from hermes_batch.row_runner import RowSettings, run_row
+from hermes_batch.row_retries import run_row_with_retries
+from hermes_batch.row_runner import RowSettings
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
 from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_workers
@@ -43,6 +44,8 @@ class Execution:
         stop: StopSignal,
         progress: Progress,
         checkpoint: Callable[[int], Awaitable[None]],
+        order: RowOrder = "file",
+        fail_fast: bool = False,
     ) -> None:
         self._dataset_file = dataset_file
         self._hashes = hashes
@@ -55,6 +58,8 @@ class Execution:
         self._stop = stop
         self._progress = progress
         self._checkpoint = checkpoint
+        self._order: RowOrder = order
+        self._fail_fast = fail_fast
         self._checkpointing = False
         self._aborted: RunAbortedError | None = None
 
@@ -66,6 +71,8 @@ class Execution:
             return None
         self._progress.begin(len(self._hashes), self._finished)
         rows = read_dataset(self._dataset_file, max_samples=len(self._hashes))
+        if self._order != "file":
+            rows = sorted_in_windows(rows, self._order, self._todo)
         try:
             async with asyncio.TaskGroup() as group, aclosing(rows):
                 group.create_task(self._writer.run())
@@ -95,13 +102,15 @@ class Execution:
         record = (
             bad_row_record(row)
             if isinstance(row, BadRow)
-            else await run_row(row, self._factory, self._settings)
+            else await run_row_with_retries(row, self._factory, self._settings, self._stop.asked)
         )
         await self._writer.append(record)
         self._finished += 1
         self._progress.row(record)
         if trouble := self._streak.note(record):
             self._give_up(trouble)
+        if self._fail_fast and record.status == "error":
+            self._give_up(f"row {record.prompt_index} failed ({record.reason}: {record.error})")
         if self._finished % _CHECKPOINT_EVERY_ROWS == 0:
             await self._write_checkpoint()
 

@@ -25,13 +25,14 @@ _PART_BYTES = 4 << 20
 
 
 async def merge_run(
-    *, shard_dir: Path, target: Path, plan: Plan, run_name: str, total: int
+    *, shard_dir: Path, target: Path, plan: Plan, run_name: str, total: int, drop_unknown_tools: bool = False
 ) -> BatchStatistics:
     """Write the `ok` rows of `plan` to `target` (atomically) and count all of them.
 
     Rows take the index they have in the dataset now. Every row names every tool of the run, and no object or
     list is empty: table readers give an empty one a type of its own, which no later row fits. Two passes;
-    memory grows with the number of rows only by their places.
+    memory grows with the number of rows only by their places. With `drop_unknown_tools` rows in which the
+    model called a tool that it did not have count as discarded; their records stay.
     """
     statistics = StatisticsBuilder(run_name, total)
     tools = {UNKNOWN_TOOL}
@@ -39,7 +40,7 @@ async def merge_run(
         for part in _parts(plan.done()):
             for record in await read([place for _, place in part]):
                 tools.update(record.tool_stats)
-                statistics.add(record)
+                statistics.add(_dropped(record) if drop_unknown_tools and invents_tools(record) else record)
         names = sorted(tools)
         async with replace_file(target) as write:
             for part in _parts(row for row in plan.done() if row[1].status == "ok"):
@@ -47,9 +48,20 @@ async def merge_run(
                 lines = [
                     encode_record(_normalised(record, index, names))
                     for (index, _), record in zip(part, records, strict=True)
+                    if not (drop_unknown_tools and invents_tools(record))
                 ]
                 await write(b"".join(lines))
     return statistics.build()
+
+
+def invents_tools(record: Record) -> bool:
+    """Whether the model called a tool that it did not have, in a row that is good otherwise."""
+    stats = record.tool_stats.get(UNKNOWN_TOOL)
+    return record.status == "ok" and stats is not None and stats.count > 0
+
+
+def _dropped(record: Record) -> Record:
+    return msgspec.structs.replace(record, status="discarded", reason="unknown_tool")
 
 
 def _parts(rows: Iterable[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:

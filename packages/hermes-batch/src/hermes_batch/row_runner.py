@@ -29,7 +29,8 @@ _CLOSE_LIMIT_S = 30.0
 
 
 class RowSettings(Struct, frozen=True, kw_only=True):
-    """What all rows of a run share. `toolsets` given wins over `distribution`; `timeout_s` is per row."""
+    """What all rows of a run share. `toolsets` given wins over `distribution`; `timeout_s` is for one attempt
+    of a row, of which there are `attempts` when the host fails."""
 
     run_name: str
     distribution: Mapping[str, float]
@@ -38,6 +39,7 @@ class RowSettings(Struct, frozen=True, kw_only=True):
     max_iterations: int = 10
     timeout_s: float | None = None
     require_reasoning: bool = True
+    attempts: int = 1
 
 
 def toolsets_for(row: PromptRow, settings: RowSettings) -> tuple[str, ...]:

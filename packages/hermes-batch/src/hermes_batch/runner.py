@@ -12,8 +12,8 @@ import msgspec
 
 from hermes_batch.agent_options import AgentOptions, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
-from hermes_batch.dataset import ScannedDataset, scan_dataset
-from hermes_batch.distributions import distribution_named
+from hermes_batch.dataset import RowOrder, ScannedDataset, scan_dataset
+from hermes_batch.distributions import check_distribution, distribution_named
 from hermes_batch.errors import RunAbortedError, RunExistsError, RunLockedError
 from hermes_batch.execution import Execution
 from hermes_batch.files import FileLock, make_directory, path_exists, remove_leftovers, replace_file
@@ -45,9 +45,13 @@ class BatchRunner:
     `run(resume=True)` and runs no finished row again.
 
     `batch_size` is the number of rows in a shard. `toolsets` names the toolsets of every row; without it they
-    are drawn from `distribution`. `agent_factory` replaces the default agents (those of the extra `agent`);
-    the caller opens nothing and closes what it made. `failure_limit` rows in a row whose host can not be
-    reached end the run. Times are in seconds. `log_prefix_chars` has no effect: texts are not shown.
+    are drawn from `distribution`, a name or a mapping of toolsets to probabilities. `agent_factory` replaces
+    the default agents (those of the extra `agent`); the caller opens nothing and closes what it made. A row
+    whose host fails or whose time runs out has `attempts` attempts. `failure_limit` rows in a row whose host
+    can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that in which
+    rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when merging, rows
+    in which the model invented a tool. Times are in seconds. `log_prefix_chars` has no effect: texts are not
+    shown.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class BatchRunner:
         dataset_file: str | Path,
         batch_size: int = 100,
         run_name: str = "run",
-        distribution: str = "default",
+        distribution: str | Mapping[str, float] = "default",
         max_iterations: int = 10,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -81,6 +85,11 @@ class BatchRunner:
         require_reasoning: bool = True,
         retry_failed: bool = False,
         retry_discarded: bool = False,
+        drop_unknown_tools: bool = False,
+        attempts: int = 1,
+        fail_fast: bool = False,
+        order: RowOrder = "file",
+        sync_every_s: float = 0.0,
         row_timeout_s: float | None = None,
         grace_s: float = 30.0,
         failure_limit: int | None = None,
@@ -95,10 +104,15 @@ class BatchRunner:
             ("max_iterations", max_iterations),
             ("max_samples", max_samples),
             ("failure_limit", failure_limit),
+            ("attempts", attempts),
         ):
             if value is not None and value < 1:
                 raise ConfigurationError(f"{name} is {value}; it must be at least 1")
-        for name, seconds in (("row_timeout_s", row_timeout_s), ("grace_s", grace_s)):
+        for name, seconds in (
+            ("row_timeout_s", row_timeout_s),
+            ("grace_s", grace_s),
+            ("sync_every_s", sync_every_s),
+        ):
             if seconds is not None and not seconds >= 0:
                 raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
         for name, names in (
@@ -120,13 +134,22 @@ class BatchRunner:
         self._failure_limit = failure_limit if failure_limit is not None else max(3, num_workers)
         self._settings = RowSettings(
             run_name=run_name,
-            distribution=distribution_named(distribution),
+            distribution=(
+                distribution_named(distribution)
+                if isinstance(distribution, str)
+                else check_distribution(distribution)
+            ),
             toolsets=None if toolsets is None else tuple(toolsets),
             seed=seed,
             max_iterations=max_iterations,
             timeout_s=row_timeout_s,
             require_reasoning=require_reasoning,
+            attempts=attempts,
         )
+        self._fail_fast = fail_fast
+        self._order: RowOrder = order
+        self._sync_every_s = sync_every_s
+        self._drop_unknown_tools = drop_unknown_tools
         self._progress = SteadyProgress(progress or (progress_for() if verbose else NoProgress()))
         self._given_factory = agent_factory
         self._agent_options = AgentOptions(
@@ -275,7 +298,11 @@ class BatchRunner:
             plan=plan,
             factory=factory,
             settings=self._settings,
-            writer=ShardWriter(self._files.shards, rows_per_shard=self._batch_size),
+            writer=ShardWriter(
+                self._files.shards, rows_per_shard=self._batch_size, sync_every_s=self._sync_every_s
+            ),
+            order=self._order,
+            fail_fast=self._fail_fast,
             streak=FailureStreak(self._failure_limit),
             stop=self._stop,
             progress=self._progress,
@@ -293,6 +320,7 @@ class BatchRunner:
             plan=plan,
             run_name=self._run_name,
             total=len(dataset.hashes),
+            drop_unknown_tools=self._drop_unknown_tools,
         )
         statistics = msgspec.structs.replace(
             counted,

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Self
 
@@ -42,6 +42,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _OPEN_SHARDS = 64
+_SYNC_ROWS = 1_000  # so many waiting rows are written at once
 _READ_OVER = 64 << 10  # bytes between two records that are read along rather than skipped
 _LONGEST_READ = 4 << 20  # bytes; a single record may be longer
 _SHARD_NAME = re.compile(r"shard-(\d{5,})\.jsonl")
@@ -156,12 +157,17 @@ async def mend_torn_tails(shard_dir: Path) -> list[str]:
 class ShardWriter:
     """Appends records durably. Many workers may append at once: what waits is written and synced together.
 
+    Syncs are at least `sync_every_s` seconds apart, unless a thousand rows wait or the writer is closed: on
+    slow disks that spares syncs, and a worker waits for its own that long.
+
     Run `run()` as one task; it ends when `close()` was called and all that waited is on the disk.
     """
 
-    def __init__(self, shard_dir: Path, *, rows_per_shard: int) -> None:
+    def __init__(self, shard_dir: Path, *, rows_per_shard: int, sync_every_s: float = 0.0) -> None:
         self._dir = shard_dir
         self._rows_per_shard = rows_per_shard
+        self._sync_every_s = sync_every_s
+        self._written_at = 0.0
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
         self._closing = False
@@ -187,6 +193,7 @@ class ShardWriter:
                 await self._wake.wait()
                 self._wake.clear()
                 if self._waiting:
+                    await self._gather()
                     await finish(self._write_batch(), what="writing records")
         finally:
             try:
@@ -194,6 +201,19 @@ class ShardWriter:
                     await finish(self._write_batch(), what="writing records")
             finally:
                 await self._leave_shard()
+
+    async def _gather(self) -> None:
+        """Let more rows come before the next sync, when it would follow the last one too closely."""
+        loop = asyncio.get_running_loop()
+        while not self._closing and len(self._waiting) < _SYNC_ROWS:
+            left = self._written_at + self._sync_every_s - loop.time()
+            if left <= 0:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+            self._wake.clear()
+        self._written_at = loop.time()
 
     async def _write_batch(self) -> None:
         if self._rows_in_shard >= self._rows_per_shard:
