@@ -15,6 +15,7 @@ from hermes_messages import (
     ConfigurationError,
     ErrorKind,
     TextDelta,
+    ToolCall,
     ToolMessage,
     UserMessage,
     validate,
@@ -192,12 +193,16 @@ def test_a_note_follows_the_tool_results() -> None:
         store = MemoryStore()
         tool = ToolDouble("t")
         provider = ScriptedProvider([calls(call("t")), text("ok")])
+
+        def started(_: ToolCall) -> None:
+            agent.steer("Only the first page.")
+
         agent = AIAgent(
             provider=provider,
             tools=SimpleExecutor([tool]),
             session_db=store,
             session_id="s",
-            tool_start_callback=lambda _: agent.steer("Only the first page."),
+            tool_start_callback=started,
         )
         async with agent:
             result = await agent.run_conversation("go")
@@ -215,9 +220,14 @@ def test_a_note_follows_the_tool_results() -> None:
 def test_a_note_that_comes_with_the_answer_asks_once_more() -> None:
     async def main() -> None:
         provider = ScriptedProvider([text("draft"), text("final")])
+
+        def shown(piece: str) -> None:
+            if piece == "draft":
+                agent.steer("Shorter.")
+
         agent = AIAgent(
             provider=provider,
-            stream_delta_callback=lambda shown: agent.steer("Shorter.") if shown == "draft" else None,
+            stream_delta_callback=shown,
         )
         async with agent:
             result = await agent.run_conversation("go")
@@ -230,10 +240,15 @@ def test_a_note_that_comes_with_the_answer_asks_once_more() -> None:
 def test_a_note_that_comes_too_late_is_delivered_once_with_the_next_turn() -> None:
     async def main() -> None:
         provider = ScriptedProvider([text("one"), text("two"), text("three")])
+
+        def shown(piece: str) -> None:
+            if piece == "one":
+                agent.steer("note")
+
         agent = AIAgent(
             provider=provider,
             max_iterations=1,
-            stream_delta_callback=lambda shown: agent.steer("note") if shown == "one" else None,
+            stream_delta_callback=shown,
         )
         async with agent:
             first = await agent.run_conversation("a")

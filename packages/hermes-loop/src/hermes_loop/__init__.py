@@ -16,6 +16,7 @@ from hermes_loop.events import (
     HookFailed,
     RouteChanged,
     StatusChanged,
+    SteerDelivered,
     StepEnded,
     StepStarted,
     SupportsStreamReset,
@@ -26,7 +27,9 @@ from hermes_loop.events import (
     TurnEvent,
     TurnStarted,
 )
+from hermes_loop.follow_ups import FollowUp
 from hermes_loop.options import UnexpectedOptionError
+from hermes_loop.steering import SteerNote
 
 __all__ = [
     "AIAgent",
@@ -38,10 +41,13 @@ __all__ = [
     "CompressionSettings",
     "Compressor",
     "ContextCompressed",
+    "FollowUp",
     "HookFailed",
     "IterationBudget",
     "RouteChanged",
     "StatusChanged",
+    "SteerDelivered",
+    "SteerNote",
     "StepEnded",
     "StepStarted",
     "SummaryCompressor",

@@ -17,6 +17,7 @@ from hermes_loop.checks import check_agent_arguments, check_text
 from hermes_loop.compression import CompressionSettings, Compressor
 from hermes_loop.compression.control import read_compression
 from hermes_loop.events import Callbacks, TurnEvent
+from hermes_loop.follow_ups import FollowUp
 from hermes_loop.hooks import read_hooks
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import (
@@ -30,7 +31,7 @@ from hermes_loop.options import (
 )
 from hermes_loop.request import check_turn_arguments, read_decisions, read_request
 from hermes_loop.route_specs import RouteGiven, read_fallbacks
-from hermes_loop.steering import Steering
+from hermes_loop.steering import Steering, SteerNote
 from hermes_loop.turn_runner import TurnRunner
 from hermes_loop.wiring import Wiring
 from hermes_messages import JsonValue, Message, UserMessage
@@ -302,11 +303,22 @@ class AIAgent:
         """
         return self._lifecycle.interrupt()
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str) -> SteerNote:
         """Hand the model a note at the next boundary: after the tool results, or at the start of the next
-        turn when this one ends before. Delivered once."""
+        turn when this one ends before. Delivered once: what is returned tells, and a `SteerDelivered`."""
         check_text("a steer note", text, filled=True)
-        self._steering.add(clean_text(text))
+        return self._steering.add(clean_text(text))
+
+    def follow_up(self, text: str) -> FollowUp:
+        """Open a turn with this message by itself when the running turn has ended; at once where none runs.
+
+        Await what is returned for the result of that turn. It begins however the running turn ended, also
+        when that was interrupted or cancelled; where that left calls that wait for a decision, it begins when
+        they are settled. `withdraw` takes it back before. A closed agent refuses what has not begun. To be
+        called in the event loop that the agent is used from.
+        """
+        check_text("a follow-up", text, filled=True)
+        return self._turns.follow_up(clean_text(text))
 
     def spawn_background(
         self, work: Coroutine[object, object, object], *, name: str = "background work"

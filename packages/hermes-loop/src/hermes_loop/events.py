@@ -31,6 +31,7 @@ __all__ = [
     "HookFailed",
     "RouteChanged",
     "StatusChanged",
+    "SteerDelivered",
     "StepEnded",
     "StepStarted",
     "SupportsStreamReset",
@@ -62,6 +63,12 @@ class StepStarted(Struct, frozen=True, tag=True):
     """A step begins: one answer of the model, and the tools it asks for. `number` counts from 1."""
 
     number: int
+
+
+class SteerDelivered(Struct, frozen=True, tag=True):
+    """A note of the host is part of the conversation now; the next request holds it."""
+
+    text: str
 
 
 class StepEnded(Struct, frozen=True, tag=True):
@@ -135,6 +142,7 @@ class TurnEnded(Struct, frozen=True, tag=True):
 TurnEvent = (
     TurnStarted
     | StepStarted
+    | SteerDelivered
     | TextDelta
     | ReasoningDelta
     | ToolCallStarted

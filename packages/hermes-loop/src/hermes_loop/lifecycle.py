@@ -8,6 +8,7 @@ from typing import Final
 
 from hermes_loop.background import BackgroundWork, running_turn
 from hermes_loop.conversation import Conversation
+from hermes_loop.follow_ups import FollowUps
 from hermes_loop.journal import Journal
 from hermes_loop.loop_bound import LoopBound
 from hermes_loop.shielding import Bounds, finish_despite_cancel
@@ -18,7 +19,7 @@ from hermes_messages import ConfigurationError
 __all__ = ["Lifecycle"]
 
 CLOSE_LIMIT_S: Final = 10.0
-CLOSE_BOUNDS: Final = Bounds(limit_s=2 * CLOSE_LIMIT_S + 1)
+CLOSE_BOUNDS: Final = Bounds(limit_s=4 * CLOSE_LIMIT_S + 1)
 
 
 class Lifecycle:
@@ -36,6 +37,8 @@ class Lifecycle:
         self.current: TurnState | None = None
         """The turn that holds the agent's lock."""
         self.is_open = False
+        self.follow_ups: FollowUps | None = None
+        """The messages that wait for the end of a turn; set by whoever runs the turns."""
 
     @property
     def conversation(self) -> Conversation:
@@ -116,7 +119,11 @@ class Lifecycle:
             await self.close()
 
     async def _end_work(self, bound: LoopBound) -> None:
+        if self.follow_ups is not None:
+            self.follow_ups.refuse()
         await self._end_running_turn(bound)
+        if self.follow_ups is not None:
+            await self.follow_ups.join(CLOSE_LIMIT_S)
         await self.background.cancel(CLOSE_LIMIT_S)
 
     async def _end_running_turn(self, bound: LoopBound) -> None:

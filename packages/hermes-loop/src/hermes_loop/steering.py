@@ -4,7 +4,29 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["Steering"]
+__all__ = ["SteerNote", "Steering"]
+
+
+class SteerNote:
+    """A note that was taken; it is delivered once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._delivered = False
+
+    @property
+    def text(self) -> str:
+        """What was given to `steer`."""
+        return self._text
+
+    @property
+    def delivered(self) -> bool:
+        """Whether it is part of the conversation by now."""
+        return self._delivered
+
+    def deliver(self) -> None:
+        """It is part of the conversation."""
+        self._delivered = True
 
 
 class Steering:
@@ -12,19 +34,21 @@ class Steering:
     too late for a turn is the first thing that the next turn hands over."""
 
     def __init__(self) -> None:
-        self._notes: deque[str] = deque()
+        self._notes: deque[SteerNote] = deque()
 
-    def add(self, text: str) -> None:
+    def add(self, text: str) -> SteerNote:
         """Take a note."""
-        self._notes.append(text)
+        note = SteerNote(text)
+        self._notes.append(note)
+        return note
 
     @property
     def waiting(self) -> bool:
         """Whether any note was not delivered yet."""
         return bool(self._notes)
 
-    def take(self) -> list[str]:
-        """All notes that were not delivered yet; they count as delivered."""
+    def take(self) -> list[SteerNote]:
+        """All notes that were not delivered yet; whoever takes them delivers them."""
         notes = list(self._notes)
         self._notes.clear()
         return notes

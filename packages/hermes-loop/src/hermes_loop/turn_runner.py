@@ -11,6 +11,7 @@ from hermes_loop.admission import LocalLease, admitted, lease_for
 from hermes_loop.background import running_turn, stop_tasks
 from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
+from hermes_loop.follow_ups import FollowUp, FollowUpHeldError, FollowUps
 from hermes_loop.hook_calls import around_turn
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
@@ -23,7 +24,7 @@ from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
-from hermes_messages import ConfigurationError, StoreError, TurnStoppedError
+from hermes_messages import ConfigurationError, StoreError, TurnStoppedError, UserMessage
 from hermes_messages.protocols import (
     ConversationResult,
     PendingApproval,
@@ -59,6 +60,7 @@ class TurnRunner:
         # One holder for all turns: a lease that could not be given back is this agent's own next time.
         self._holder = uuid.uuid4().hex
         self._warned_about: SessionStore | None = None
+        self._follow_ups = lifecycle.follow_ups = FollowUps(self._run_follow_up)
 
     async def run(
         self,
@@ -66,8 +68,10 @@ class TurnRunner:
         task_id: str | None,
         stream_callback: StreamCallback | None = None,
         sink: EventSink | None = None,
+        begin: Callable[[], None] = lambda: None,
     ) -> ConversationResult:
-        """One turn, from waiting for the lock to the result."""
+        """One turn, from waiting for the lock to the result. `begin` is called when the lock is held; what it
+        raises ends the turn before it begins."""
         lifecycle = self._lifecycle
         if lifecycle.inside_its_turn:
             raise ConfigurationError(
@@ -81,6 +85,8 @@ class TurnRunner:
         turn = self._new_turn(deps, request, task_id, interrupt, events)
         try:
             async with bound.turns:
+                lifecycle.refuse_when_closed()
+                begin()
                 lifecycle.current = turn
                 return await self._admit_and_run(turn, deps)
         except StoreError as error:  # only the admission lets one through
@@ -88,6 +94,23 @@ class TurnRunner:
             return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
         finally:
             await lifecycle.close_if_asked()
+            self._follow_ups.wake()
+
+    def follow_up(self, text: str) -> FollowUp:
+        """See `AIAgent.follow_up`."""
+        lifecycle = self._lifecycle
+        lifecycle.bind()
+        follow_up = FollowUp(text, lambda: not lifecycle.inside_its_turn)
+        self._follow_ups.add(follow_up)
+        return follow_up
+
+    async def _run_follow_up(self, follow_up: FollowUp) -> ConversationResult:
+        def begin() -> None:
+            if self._lifecycle.conversation.pending:
+                raise FollowUpHeldError("the conversation waits for a decision")
+            follow_up.begin()
+
+        return await self.run(TurnRequest(user_message=UserMessage(follow_up.text)), None, begin=begin)
 
     async def pending_approvals(self) -> tuple[PendingApproval, ...]:
         """The calls of the session that wait for a decision: in the store, or without one in memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes_loop.events import StepStarted
+from hermes_loop.events import SteerDelivered, StepStarted
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import PrepareVerdict, Proceed
@@ -19,6 +19,12 @@ async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
     await turn.events.emit(StepStarted(turn.steps))
     if turn.summary_call or not deps.steering.waiting:
         return Proceed()
-    for note in deps.steering.take():
-        turn.conversation.append(turn.next_uid(), UserMessage(note))
-    return await save_owed(turn)
+    notes = deps.steering.take()
+    for note in notes:
+        turn.conversation.append(turn.next_uid(), UserMessage(note.text))
+        note.deliver()
+    saved = await save_owed(turn)
+    if isinstance(saved, Proceed):
+        for note in notes:
+            await turn.events.emit(SteerDelivered(note.text))
+    return saved
