@@ -38,7 +38,7 @@ def finished_run(tmp_path: Path, prompts: list[str] | None = None) -> RunFiles:
 
 def exported(files: RunFiles, form: ExportFormat, **options: Any) -> list[dict[str, Any]]:
     target = files.directory / "out.jsonl"
-    count = asyncio.run(export_run(files, target, form, **options))
+    count = asyncio.run(export_run(files, target, form, **options)).written
     rows = [json.loads(line) for line in target.read_bytes().split(b"\n")[:-1]]
     assert len(rows) == count
     return rows
@@ -96,7 +96,7 @@ def test_parquet_holds_the_same_rows(tmp_path: Path, form: ExportFormat) -> None
     files = finished_run(tmp_path, [f"{number}" for number in range(600)])
     rows = exported(files, form)
     target = files.directory / "out.parquet"
-    assert asyncio.run(export_run(files, target, form)) == 600
+    assert asyncio.run(export_run(files, target, form)).written == 600
     assert pq.read_table(target).to_pylist() == rows
     assert not list(files.directory.glob(".*.tmp"))
 

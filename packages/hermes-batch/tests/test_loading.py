@@ -65,7 +65,7 @@ def test_the_trajectories_of_a_run_load(tmp_path: Path, files: RunFiles) -> None
 @pytest.mark.parametrize("form", EXPORT_FORMATS)
 def test_every_export_loads(tmp_path: Path, files: RunFiles, form: ExportFormat, ending: str) -> None:
     target = tmp_path / f"out.{ending}"
-    count = asyncio.run(export_run(files, target, form))
+    count = asyncio.run(export_run(files, target, form)).written
     rows = load(tmp_path, "json" if ending == "jsonl" else "parquet", target)
     assert len(rows) == count > 200
     if ending == "jsonl":

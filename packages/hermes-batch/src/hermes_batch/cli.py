@@ -201,10 +201,19 @@ def _export(arguments: argparse.Namespace) -> int:
     files = RunFiles(Path(arguments.output_dir), arguments.run_name)
     target = Path(arguments.output)
     try:
-        rows = asyncio.run(export_run(files, target, arguments.format, rows_per=arguments.rows_per))
+        counts = asyncio.run(
+            export_run(
+                files,
+                target,
+                arguments.format,
+                rows_per=arguments.rows_per,
+                max_tokens=arguments.max_tokens,
+            )
+        )
     except OSError as error:
         raise ConfigurationError(f"{target} can not be written: {error.strerror or error}") from error
-    sys.stdout.write(f"{rows} rows in {target}\n")
+    left_out = f"; {counts.too_long} were too long and left out" if counts.too_long else ""
+    sys.stdout.write(f"{counts.written} rows in {target}{left_out}\n")
     return OK
 
 

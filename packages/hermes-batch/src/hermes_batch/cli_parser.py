@@ -121,6 +121,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--output", required=True, metavar="FILE", help="JSONL, or Parquet when it ends in .parquet"
     )
     export.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="shorten tool results in longer rows; leave out what is longer all the same",
+    )
+    export.add_argument(
         "--rows-per",
         choices=("conversation", "turn"),
         default="conversation",

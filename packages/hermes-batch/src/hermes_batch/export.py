@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from hermes_batch.export_formats import ExportFormat, RowsPer, export_rows
 from hermes_batch.files import file_line_batches, path_exists, replace_by_writer, replace_file
@@ -17,13 +18,28 @@ from hermes_batch.run_files import RunFiles
 from hermes_batch.worker_process import WorkerError, feed_worker
 from hermes_messages import ConfigurationError, MissingDependencyError
 
-__all__ = ["export_run"]
+__all__ = ["ExportCounts", "export_run"]
+
+
+class ExportCounts(Struct, frozen=True):
+    """How many rows were written, and how many were too long."""
+
+    written: int
+    too_long: int = 0
 
 
 async def export_run(
-    files: RunFiles, target: Path, form: ExportFormat = "sharegpt", *, rows_per: RowsPer = "conversation"
-) -> int:
-    """Write the good rows of a run to `target`, whole or not at all; how many rows were written.
+    files: RunFiles,
+    target: Path,
+    form: ExportFormat = "sharegpt",
+    *,
+    rows_per: RowsPer = "conversation",
+    max_tokens: int | None = None,
+) -> ExportCounts:
+    """Write the good rows of a run to `target`, whole or not at all.
+
+    With `max_tokens`, results of tools are shortened in rows that are longer; a row that is too long all the
+    same is left out and counted.
 
     A target whose name ends in `.parquet` becomes Parquet (extra `parquet`), any other JSONL. Memory does not
     grow with the number of rows. Raises `ConfigurationError` when the run has no `trajectories.jsonl` or it
@@ -33,24 +49,30 @@ async def export_run(
         raise ConfigurationError(f"no {files.trajectories}; hermes-batch merge writes it")
     if not await path_exists(target.parent):
         raise ConfigurationError(f"there is no directory {target.parent}")
-    rows = _Rows(files.trajectories, form, rows_per)
+    if max_tokens is not None and max_tokens < 1:
+        raise ConfigurationError(f"max_tokens is {max_tokens}; it must be at least 1")
+    rows = _Rows(files.trajectories, form, rows_per, max_tokens)
     if target.suffix == ".parquet":
         await _write_parquet(rows, target)
     else:
         async with replace_file(target) as write, aclosing(rows.parts()) as parts:
             async for part in parts:
                 await write(part)
-    return rows.count
+    return ExportCounts(rows.count, rows.too_long)
 
 
 class _Rows:
     """The rows as JSON lines, many at a time, and how many there were."""
 
-    def __init__(self, trajectories: Path, form: ExportFormat, rows_per: RowsPer) -> None:
+    def __init__(
+        self, trajectories: Path, form: ExportFormat, rows_per: RowsPer, max_tokens: int | None
+    ) -> None:
         self._trajectories = trajectories
         self._form: ExportFormat = form
         self._rows_per: RowsPer = rows_per
+        self._max_tokens = max_tokens
         self.count = 0
+        self.too_long = 0
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(file_line_batches(self._trajectories)) as batches:
@@ -64,8 +86,10 @@ class _Rows:
             raise ConfigurationError(
                 f"{self._trajectories} is damaged at byte {offset} ({error}); hermes-batch merge mends it"
             ) from error
-        rows = list(export_rows(record, self._form, self._rows_per))
+        every = list(export_rows(record, self._form, self._rows_per, self._max_tokens))
+        rows = [row for row in every if row is not None]
         self.count += len(rows)
+        self.too_long += len(every) - len(rows)
         return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
 
 
