@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hermes_loop import AIAgent, IterationBudget
-from hermes_messages import AssistantMessage, ToolMessage, UserMessage, validate
+from hermes_loop import AIAgent, CompressionSettings, IterationBudget, SummaryCompressor
+from hermes_messages import AssistantMessage, JsonObject, ModelInfo, ToolMessage, UserMessage, validate
 from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_store import SessionDB
 
@@ -97,5 +97,75 @@ def test_cancelling_the_parent_ends_its_children(tmp_path: Path) -> None:
                 await turn
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
+
+    asyncio.run(main())
+
+
+def test_what_guards_the_tools_of_an_agent_guards_those_of_its_children(tmp_path: Path) -> None:
+    async def main() -> None:
+        provider = ScriptedProvider(
+            [
+                delegating("Do it."),
+                calls(call("terminal", {"command": "touch denied"})),
+                text("It was refused."),
+                text("Done."),
+            ]
+        )
+        async with AIAgent(
+            provider=provider,
+            enabled_toolsets=["delegation", "terminal"],
+            cwd=tmp_path,
+            approval_policy={"rules": [{"action": "deny", "pattern": "touch denied"}]},
+        ) as agent:
+            await agent.run_conversation("Go.")
+        told = next(m for m in provider.requests[2].history if isinstance(m, ToolMessage))
+        assert told.status == "denied"
+
+    asyncio.run(main())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_can_not_hand_on_tools_that_its_agent_was_not_given(tmp_path: Path) -> None:
+    async def main() -> None:
+        part: JsonObject = {"goal": "Do it.", "toolsets": ["terminal"]}
+        provider = ScriptedProvider([calls(call("delegate_task", {"tasks": [part]})), text("I can not.")])
+        async with AIAgent(provider=provider, enabled_toolsets=["delegation", "file"], cwd=tmp_path) as agent:
+            result = await agent.run_conversation("Go.")
+        told = next(m for m in result["transcript"] if isinstance(m, ToolMessage))
+        assert "can not have toolsets terminal" in str(told.content)
+        assert "it can have: delegation, file" in str(told.content)
+        assert len(provider.requests) == 2
+
+    asyncio.run(main())
+
+
+def test_children_are_compressed_as_their_parent_is(tmp_path: Path) -> None:
+    class Counting(SummaryCompressor):
+        attempts = 0
+
+        async def compress(self, *arguments: Any) -> Any:
+            self.attempts += 1
+            return await super().compress(*arguments)
+
+    async def main() -> None:
+        cheap = ScriptedProvider(lambda _: text("In short."), name="cheap")
+        compressor = Counting(provider=cheap)
+        (tmp_path / "long.txt").write_text("\n".join(["word " * 20] * 60))
+        read = calls(call("read_file", {"path": "long.txt"}))
+        provider = ScriptedProvider(
+            [delegating("Read."), read, read, read, text("Read."), text("Done.")],
+            model_info=ModelInfo(context_window=8000),
+        )
+        async with AIAgent(
+            provider=provider,
+            enabled_toolsets=["delegation", "file"],
+            cwd=tmp_path,
+            compression=CompressionSettings(threshold=0.3, keep_recent=0.05),
+            compressor=compressor,
+        ) as agent:
+            result = await agent.run_conversation("Go.")
+        assert result["completed"]
+        assert compressor.attempts
+        assert cheap.requests
 
     asyncio.run(main())

@@ -9,6 +9,7 @@ import msgspec
 
 from hermes_loop.options import AgentOptions
 from hermes_loop.routes import Routes
+from hermes_messages import ConfigurationError
 from hermes_messages.protocols import Agent, AgentFactory, AgentRequest, SessionStore
 
 __all__ = ["ChildAgents"]
@@ -32,9 +33,9 @@ class ChildAgents:
         from hermes_loop.agent import AIAgent  # the agent's own module leads here
 
         options = self.options
+        control = options.compression
         primary, *others = self.routes
         overrides = None if options.extra_body is None else msgspec.json.decode(options.extra_body)
-        toolsets = options.enabled_toolsets if request.toolsets is None else request.toolsets
         return AIAgent(
             provider=primary.provider,
             model=primary.model,
@@ -43,8 +44,9 @@ class ChildAgents:
             max_iterations=request.max_iterations or options.max_iterations,
             iteration_budget=options.iteration_budget,
             budget=options.budget,
-            compression=options.compression is not None,
-            enabled_toolsets=toolsets,
+            compression=False if control is None else control.settings,
+            compressor=None if control is None else control.compressor,
+            enabled_toolsets=self._toolsets(request),
             disabled_toolsets=options.disabled_toolsets,
             session_id=request.session_id,
             session_db=self.store,
@@ -61,11 +63,26 @@ class ChildAgents:
             skip_memory=True,
             tool_settings=options.tool_settings,
             mcp_servers=options.mcp_servers,
+            approval_policy=options.approval_policy,
+            checkpoints_enabled=options.checkpoints_enabled,
             source=request.source,
             session_metadata=request.metadata,
             clarify_callback=options.callbacks.clarify,
             approval_callback=options.callbacks.approval,
         )
+
+    def _toolsets(self, request: AgentRequest) -> tuple[str, ...]:
+        """It is often a model that names them; it can not hand on what its agent was not given."""
+        enabled = self.options.enabled_toolsets
+        if request.toolsets is None:
+            return enabled
+        refused = [name for name in request.toolsets if name not in enabled]
+        if refused and "all" not in enabled:
+            raise ConfigurationError(
+                f"a child agent can not have toolsets {', '.join(refused)}: its parent was not given them; "
+                f"it can have: {', '.join(enabled) or 'none'}"
+            )
+        return request.toolsets
 
     async def close(self) -> None:
         """What is shared is the parent's to close."""
