@@ -472,7 +472,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("output_type", dict),
+            ("plugins", ["one"]),
         ],
     )
     def test_what_is_not_there_yet_is_refused_and_never_ignored(self, name: str, value: object) -> None:

@@ -35,6 +35,7 @@ def _result(
 ) -> ConversationResult:
     return ConversationResult(
         final_response=final_response,
+        structured_output=None,
         messages=to_dicts(transcript),
         transcript=tuple(transcript),
         completed=error is None,

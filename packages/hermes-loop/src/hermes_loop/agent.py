@@ -29,6 +29,7 @@ from hermes_loop.options import (
     read_prefill,
     read_trajectory_dir,
 )
+from hermes_loop.output_type import read_output_type
 from hermes_loop.request import check_turn_arguments, read_decisions, read_request
 from hermes_loop.route_specs import RouteGiven, read_fallbacks
 from hermes_loop.steering import Steering, SteerNote
@@ -100,6 +101,7 @@ class AIAgent:
         reasoning_config: Mapping[str, object] | None = None,
         reasoning_effort: str | None = None,
         request_overrides: Mapping[str, object] | None = None,
+        output_type: type | Mapping[str, JsonValue] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         hooks: Sequence[object] | None = None,
         skip_memory: bool = False,
@@ -152,6 +154,7 @@ class AIAgent:
             seed=seed,
             reasoning_effort=read_effort(reasoning_config, reasoning_effort),
             extra_body=read_overrides(request_overrides),
+            output=read_output_type(output_type),
             cwd=where,
             hooks=read_hooks(hooks),
             skip_memory=bool(skip_memory),

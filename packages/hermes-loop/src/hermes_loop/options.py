@@ -15,6 +15,7 @@ from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.checks import check_members, check_provider
 from hermes_loop.compression.control import CompressionControl
 from hermes_loop.events import Callbacks
+from hermes_loop.output_type import OutputContract
 from hermes_loop.route_specs import RouteSpec
 from hermes_messages import (
     ConfigurationError,
@@ -72,6 +73,7 @@ class AgentOptions:
     seed: int | None
     reasoning_effort: ReasoningEffort | None
     extra_body: Raw | None
+    output: OutputContract | None
     cwd: str | None
     hooks: tuple[object, ...]
     skip_memory: bool
@@ -134,7 +136,6 @@ STORE_METHODS: Final = (
 # nothing. Any other value is refused: a setting is never silently ignored.
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
     "plugins": (None, (), []),
-    "output_type": (None,),
     # This version reads no context files: skipping them is what it does.
     "skip_context_files": (None, False, True),
     # It prints nothing, whatever is asked for.

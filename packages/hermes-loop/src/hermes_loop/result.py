@@ -56,6 +56,7 @@ FLAGS: Final[dict[TurnExitReason, Flags]] = {
     "context_compression_timeout": Flags(failed=True),
     "session_persistence_failed": Flags(failed=True),
     "tool_loop": Flags(failed=True),
+    "invalid_output": Flags(failed=True),
     "unsupported": Flags(failed=True),
     "internal_error": Flags(failed=True),
 }
@@ -103,6 +104,7 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
     journal = turn.conversation.journal
     return ConversationResult(
         final_response=text,
+        structured_output=turn.structured_output if text is not None else None,
         messages=to_dicts(transcript),
         transcript=transcript,
         completed=flags.completed,

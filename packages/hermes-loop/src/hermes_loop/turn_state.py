@@ -16,6 +16,7 @@ from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
 from hermes_loop.hooks import Hooks
 from hermes_loop.interrupts import InterruptFlag
+from hermes_loop.output_type import OutputContract
 from hermes_loop.recovery_policy import RecoveryPolicy
 from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
 from hermes_loop.routes import Route, Routes
@@ -55,6 +56,7 @@ class ModelSettings:
     seed: int | None = None
     reasoning_effort: ReasoningEffort | None = None
     extra_body: Raw | None = None
+    output: OutputContract | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class TurnLimits:
     empty_responses: int = 2
     rechecks: int = 3
     failing_rounds: int = 3
+    corrections: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +159,9 @@ class TurnState:
     attempt_text: str = ""
     error_kind: ErrorKind | None = None
     best_answer: str | None = None
+    structured_output: object = None
+    corrections: int = 0
+    correcting: bool = False
     last_input_tokens: int | None = None
     usage: Usage | None = None
     route_usage: dict[int, RouteUsage] = field(default_factory=dict)
@@ -168,8 +174,9 @@ class TurnState:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model may call now: none in the summary call."""
-        return () if self.summary_call else self.snapshot.tools
+        """The tools that the model may call now: none in the summary call, and none while it corrects the
+        form of its answer, for some hosts keep to a schema only without tools."""
+        return () if self.summary_call or self.correcting else self.snapshot.tools
 
     def interruption(self) -> Stop | None:
         """Why the turn has to stop at this boundary; None when it need not."""

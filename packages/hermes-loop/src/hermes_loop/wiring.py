@@ -80,6 +80,7 @@ class Wiring:
                 seed=options.seed,
                 reasoning_effort=options.reasoning_effort,
                 extra_body=options.extra_body,
+                output=options.output,
             ),
             session_info=options.session_info,
             cwd=self.cwd,

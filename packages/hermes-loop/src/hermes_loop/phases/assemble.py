@@ -18,11 +18,13 @@ SUMMARY_NOTE: Final = (
 def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatRequest:
     """The history that only grows, the tools of this turn, the agent's settings.
 
-    The notes of hooks and of the summary call stand at the end of the request only; they never become part of
-    the conversation, and the bytes before them stay what they are.
+    The notes of hooks, on the form of the answer and of the summary call stand at the end of the request
+    only; they never become part of the conversation, and the bytes before them stay what they are.
     """
     history = turn.conversation.history()
     notes = [turn.note] if turn.note else []
+    if settings.output is not None:
+        notes.append(settings.output.instruction)
     if turn.summary_call:
         notes.append(SUMMARY_NOTE)
     if notes:
@@ -35,6 +37,7 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
         temperature=settings.temperature,
         seed=settings.seed,
         reasoning_effort=settings.reasoning_effort,
+        response_schema=settings.output.schema if settings.output is not None else None,
         extra_body=settings.extra_body,
         session_id=turn.session_id,
     )

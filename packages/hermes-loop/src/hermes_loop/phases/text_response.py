@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from hermes_loop.events import StatusChanged
+from hermes_loop.output_type import OutputMisfitError, correction
 from hermes_loop.phases.normalize import answer_text
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Answer, Continue, Discard, Finish, Stop, TextVerdict
+from hermes_messages import UserMessage
 from hermes_messages.protocols import TurnExitReason
 
 __all__ = ["finish_text_response", "handle_discarded_response"]
 
 
 async def finish_text_response(turn: TurnState, deps: TurnDeps, answer: Answer) -> TextVerdict:
-    """Commit the answer, durable before it is returned. A waiting steer note asks the model once more."""
+    """Commit the answer, durable before it is returned. A waiting steer note asks the model once more, and so
+    does an answer that is not of the form that was asked for, a bounded number of times."""
     turn.conversation.append(turn.next_uid(), answer.message)
     text = answer_text(answer.message)
     turn.attempt_text = ""
@@ -20,13 +24,43 @@ async def finish_text_response(turn: TurnState, deps: TurnDeps, answer: Answer) 
     if isinstance(saved, Stop):
         turn.best_answer = text
         return saved
+    if answer.reason != "text_response":
+        return Finish(_spent(turn) if turn.summary_call else answer.reason, text)
+    problem = _read_output(turn, deps, text)
     if turn.summary_call:
         return Finish(_spent(turn), text)
-    if answer.reason == "text_response":
-        turn.best_answer = text
-        if deps.steering.waiting and turn.budget.spent is None and not turn.interrupt.requested:
-            return Continue("a note of the host is waiting")
-    return Finish(answer.reason, text)
+    turn.best_answer = text
+    may_ask = turn.budget.spent is None and not turn.interrupt.requested
+    if deps.steering.waiting and may_ask:
+        return Continue("a note of the host is waiting")
+    if problem is None:
+        return Finish(answer.reason, text)
+    if not may_ask or turn.corrections >= deps.limits.corrections:
+        return Stop("invalid_output", f"the answer is not of the form that output_type asks for: {problem}")
+    return await _ask_for_correction(turn, problem)
+
+
+def _read_output(turn: TurnState, deps: TurnDeps, text: str) -> str | None:
+    """Keep the value of an answer, or say what is wrong with it."""
+    turn.structured_output, turn.correcting = None, False
+    if deps.settings.output is None:
+        return None
+    try:
+        turn.structured_output = deps.settings.output.parse(text)
+    except OutputMisfitError as error:
+        return str(error)
+    return None
+
+
+async def _ask_for_correction(turn: TurnState, problem: str) -> TextVerdict:
+    turn.corrections += 1
+    turn.correcting = True
+    turn.conversation.append(turn.next_uid(), UserMessage(correction(problem)))
+    saved = await save_owed(turn)
+    if isinstance(saved, Stop):
+        return saved
+    await turn.events.emit(StatusChanged("correction", f"the answer is asked for again: {problem}"))
+    return Continue(problem)
 
 
 def _spent(turn: TurnState) -> TurnExitReason:

@@ -39,6 +39,7 @@ TurnExitReason = Literal[
     "lease_lost",
     "tool_loop",
     "approval_pending",
+    "invalid_output",
     "tool_finished",
     "stopped_by_hook",
     "unsupported",
@@ -66,7 +67,8 @@ class ConversationResult(TypedDict):
 
     `messages` is a new list of plain OpenAI-shape dicts: the whole conversation; `transcript` is the same
     as typed messages, with each tool result's status. `final_response` is the text of the last response, or
-    None. `completed`: the model gave its final answer. `partial`: what there is, is not the whole answer.
+    None; `structured_output` is its value where an `output_type` was asked for and it fits, else None.
+    `completed`: the model gave its final answer. `partial`: what there is, is not the whole answer.
     `model` and `provider` are those that were asked last; `usage_by_route` has a row for each that was asked.
     `error_kind` is the provider's when a provider failed. `pending_approvals` are the tool calls that wait
     for a decision, as plain JSON data (`hermes_messages.approvals.pending_from_json` reads it); empty when
@@ -75,6 +77,7 @@ class ConversationResult(TypedDict):
     """
 
     final_response: str | None
+    structured_output: object
     messages: list[JsonObject]
     transcript: tuple[Message, ...]
     completed: bool
