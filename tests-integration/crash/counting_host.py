@@ -1,7 +1,7 @@
 """A chat completions host on loopback that takes its time and remembers who asked: `serve(port_file, log)`.
 
-Every answer is one call of `todo`, then a sentence. Each request appends a line to the log before it is
-answered: the row's prompt and whether the tool's result was in it already.
+Asked with tools it answers with one call of `todo`, then with a sentence. Each request appends a line to the
+log before it is answered: the row's prompt and whether the tool's result was in it already.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWri
             body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
             roles = [message["role"] for message in body.get("messages", [])]
             prompt = next(m["content"] for m in body["messages"] if m["role"] == "user")
-            asked = f"{prompt} {'again' if 'tool' in roles else 'first'}"
+            last = max(place for place, role in enumerate(roles) if role == "user")
+            answered = "tool" in roles[last:] or not body.get("tools")
+            asked = f"{prompt} {'again' if answered else 'first'}"
             os.write(log, (asked + "\n").encode())
             await asyncio.sleep(LATENCY_S)
             data = answer(asked)
