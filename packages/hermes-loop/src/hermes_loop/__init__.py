@@ -29,6 +29,7 @@ from hermes_loop.events import (
 )
 from hermes_loop.follow_ups import FollowUp
 from hermes_loop.options import UnexpectedOptionError
+from hermes_loop.runtime import SupportsWholeTurn, WholeTurnAnswer, WholeTurnContext
 from hermes_loop.steering import SteerNote
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "StepStarted",
     "SummaryCompressor",
     "SupportsStreamReset",
+    "SupportsWholeTurn",
     "ToolEnded",
     "ToolProgressed",
     "ToolStarted",
@@ -59,4 +61,6 @@ __all__ = [
     "TurnEvent",
     "TurnStarted",
     "UnexpectedOptionError",
+    "WholeTurnAnswer",
+    "WholeTurnContext",
 ]

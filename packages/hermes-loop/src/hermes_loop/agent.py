@@ -24,6 +24,7 @@ from hermes_loop.options import (
     AgentOptions,
     check_count,
     check_other_options,
+    provider_of,
     read_effort,
     read_overrides,
     read_prefill,
@@ -32,10 +33,11 @@ from hermes_loop.options import (
 from hermes_loop.output_type import read_output_type
 from hermes_loop.request import check_turn_arguments, read_decisions, read_request
 from hermes_loop.route_specs import RouteGiven, read_fallbacks
+from hermes_loop.runtime import SupportsWholeTurn
 from hermes_loop.steering import Steering, SteerNote
 from hermes_loop.turn_runner import TurnRunner
 from hermes_loop.wiring import Wiring
-from hermes_messages import JsonValue, Message, UserMessage
+from hermes_messages import JsonValue, Message, ToolCall, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.protocols import (
     ApprovalAnswer,
@@ -75,6 +77,7 @@ class AIAgent:
         self,
         *,
         provider: str | Provider | None = None,
+        runtime: SupportsWholeTurn | None = None,
         model: str | None = None,
         fallback_model: RouteGiven | Sequence[RouteGiven] | None = None,
         fallback_models: RouteGiven | Sequence[RouteGiven] | None = None,
@@ -131,8 +134,9 @@ class AIAgent:
             check_other_options(others, inspect.signature(AIAgent.__init__).parameters)
         where = None if cwd is None else os.fspath(cwd)
         self._options = AgentOptions(
-            provider=provider,
+            provider=provider_of(provider, runtime, model),
             model=model,
+            runtime=runtime,
             fallbacks=read_fallbacks(fallback_model, fallback_models),
             tools=tuple(tools) if isinstance(tools, Sequence) else tools,
             base_url=base_url,
@@ -226,17 +230,20 @@ class AIAgent:
         conversation_history: Sequence[Mapping[str, JsonValue]] | None = None,
         task_id: str | None = None,
         stream_callback: StreamCallback | None = None,
+        *,
+        prelude: Sequence[ToolCall] = (),
     ) -> ConversationResult:
         """Run one turn.
 
         The agent remembers its conversation; a `conversation_history` replaces what it remembers. A
         `system_message` is part of the system prompt, which is built once per conversation; a different one
-        later builds it anew. `stream_callback` gets visible text as it comes.
+        later builds it anew. `stream_callback` gets visible text as it comes. The calls of a `prelude` run,
+        and are recorded as the model's own would be, before the model is asked.
 
         A turn that fails is a result with `failed`, not an exception. Bad input raises `HermesError` before
         any side effect. A cancellation is raised after a short, bounded finalization.
         """
-        request = read_request(user_message, system_message, conversation_history)
+        request = read_request(user_message, system_message, conversation_history, prelude)
         check_turn_arguments(task_id, stream_callback)
         return await self._turns.run(request, task_id, stream_callback)
 
@@ -253,13 +260,15 @@ class AIAgent:
         system_message: str | None = None,
         conversation_history: Sequence[Mapping[str, JsonValue]] | None = None,
         task_id: str | None = None,
+        *,
+        prelude: Sequence[ToolCall] = (),
     ) -> AsyncGenerator[TurnEvent, None]:
         """Run one turn and yield its events, from `TurnStarted` to `TurnEnded`.
 
         Closing the iterator cancels the turn and returns when it has ended; wrap it in
         `contextlib.aclosing` where a loop may be left early.
         """
-        request = read_request(user_message, system_message, conversation_history)
+        request = read_request(user_message, system_message, conversation_history, prelude)
         check_turn_arguments(task_id, None)
         return self._turns.stream(request, task_id)
 

@@ -37,7 +37,8 @@ class ChildAgents:
         primary, *others = self.routes
         overrides = None if options.extra_body is None else msgspec.json.decode(options.extra_body)
         return AIAgent(
-            provider=primary.provider,
+            provider=None if options.runtime is not None else primary.provider,
+            runtime=options.runtime,
             model=primary.model,
             fallback_models=[{"provider": route.provider, "model": route.model} for route in others],
             tools=options.tools if isinstance(options.tools, tuple) else None,

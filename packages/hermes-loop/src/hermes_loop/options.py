@@ -17,6 +17,7 @@ from hermes_loop.compression.control import CompressionControl
 from hermes_loop.events import Callbacks
 from hermes_loop.output_type import OutputContract
 from hermes_loop.route_specs import RouteSpec
+from hermes_loop.runtime import RuntimeProvider, SupportsWholeTurn
 from hermes_messages import (
     ConfigurationError,
     InvariantError,
@@ -35,6 +36,7 @@ __all__ = [
     "UnexpectedOptionError",
     "check_count",
     "check_other_options",
+    "provider_of",
     "read_effort",
     "read_overrides",
     "read_prefill",
@@ -60,6 +62,7 @@ class AgentOptions:
     iteration_budget: IterationBudget | None
     budget: Budget
     compression: CompressionControl | None
+    runtime: SupportsWholeTurn | None
     enabled_toolsets: tuple[str, ...]
     disabled_toolsets: tuple[str, ...]
     session_db: str | SessionStore | None
@@ -100,6 +103,10 @@ class AgentOptions:
             self._no_effect("provider", "base_url", self.base_url)
             self._no_effect("provider", "api_key", self.api_key)
             self._no_effect("provider", "provider_settings", self.provider_settings)
+        if self.runtime is not None:
+            for name in ("fallbacks", "prefill", "max_tokens", "temperature", "seed", "reasoning_effort"):
+                self._no_effect("runtime", name, getattr(self, name))
+            self._no_effect("runtime", "request_overrides", self.extra_body)
         if self.session_db is not None and not isinstance(self.session_db, str):
             check_members("session_db=", self.session_db, STORE_METHODS)
         if self.tools is not None and not isinstance(self.tools, tuple):
@@ -157,6 +164,21 @@ def check_other_options(others: Mapping[str, object], known: Iterable[str]) -> N
             raise UnexpectedOptionError(f"AIAgent has no parameter {name!r}{hint}")
         if value not in NOT_AVAILABLE[name]:
             raise ConfigurationError(f"{name}= is not available in this version; leave it out")
+
+
+def provider_of(
+    provider: str | Provider | None, runtime: SupportsWholeTurn | None, model: str | None
+) -> str | Provider | None:
+    """The provider, or what stands in its place where a `runtime` does the turns.
+
+    Raises `ConfigurationError`.
+    """
+    if runtime is None:
+        return provider
+    check_members("runtime=", runtime, ("name", "run_whole_turn"))
+    if provider is not None:
+        raise ConfigurationError("give runtime= or provider=, not both")
+    return RuntimeProvider(runtime, model)
 
 
 def check_count(name: str, value: int) -> int:

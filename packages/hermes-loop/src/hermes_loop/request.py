@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hermes_loop.checks import check_callback, check_text, check_user_message
+from hermes_loop.phases.normalize import usable_calls
 from hermes_loop.turn_state import ResumeRequest, TurnRequest
-from hermes_messages import ConfigurationError, JsonValue, UserMessage
+from hermes_messages import ConfigurationError, JsonValue, ToolCall, UserMessage
 from hermes_messages.approvals import ApprovalAnswer, read_decision
 from hermes_messages.hygiene import clean_text
 from hermes_messages.openai_shape import messages_from_dicts
@@ -19,6 +20,7 @@ def read_request(
     user_message: str | UserMessage,
     system_message: str | None,
     history: Sequence[Mapping[str, JsonValue]] | None,
+    prelude: Sequence[ToolCall] = (),
 ) -> TurnRequest:
     """Raises `ConfigurationError`, `MessageFormatError`."""
     if isinstance(user_message, str):
@@ -35,7 +37,21 @@ def read_request(
         user_message=user_message,
         system_message=system_message,
         history=None if history is None else messages_from_dicts(history),
+        prelude=_read_prelude(prelude),
     )
+
+
+def _read_prelude(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Calls that may stand in one round, each with an id of its own. Raises `ConfigurationError`."""
+    given = tuple(calls)
+    others: list[object] = [call for call in given if not _is_named_call(call)]
+    if others:
+        raise ConfigurationError(f"prelude must hold ToolCalls with a name, not {others[0]!r:.100}")
+    return usable_calls(given)
+
+
+def _is_named_call(value: object) -> bool:
+    return isinstance(value, ToolCall) and bool(value.name.strip())
 
 
 def read_decisions(decisions: Mapping[str, ApprovalAnswer | Mapping[str, JsonValue]]) -> ResumeRequest:

@@ -18,9 +18,10 @@ from hermes_loop.phases.route import choose_route
 from hermes_loop.phases.text_response import finish_text_response, handle_discarded_response
 from hermes_loop.phases.tool_round import resume_tool_round, run_tool_round
 from hermes_loop.phases.turn_context import build_turn_context
+from hermes_loop.phases.whole_turn import run_whole_turn
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnState
+from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import (
     Answer,
     Completed,
@@ -35,7 +36,7 @@ from hermes_loop.verdicts import (
     TextVerdict,
     ToolRoundVerdict,
 )
-from hermes_messages import HermesError, TurnStoppedError
+from hermes_messages import AssistantMessage, HermesError, TurnStoppedError
 from hermes_messages.protocols import ConversationResult
 
 __all__ = ["run_turn"]
@@ -74,10 +75,9 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
     log_phase(turn, "build_turn_context", context)
     if isinstance(context, Stop):
         return context
-    if isinstance(turn.request, ResumeRequest):
-        resumed = await _finish_round(turn, deps, turn.request)
-        if not isinstance(resumed, Continue):
-            return resumed
+    opened = await _opening_round(turn, deps)
+    if not isinstance(opened, Continue):
+        return opened
     while True:
         begin = await begin_iteration(turn, deps)
         log_phase(turn, "begin_iteration", begin)
@@ -87,11 +87,7 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
         log_phase(turn, "prepare_iteration", prepared)
         if isinstance(prepared, Stop):
             return prepared
-        called = await obtain_response(turn, deps)
-        if isinstance(called, Stop):
-            return _in_summary(turn, called)
-        verdict = await _use_response(turn, deps, called)
-        await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
+        verdict = await _run_step(turn, deps)
         match verdict:
             case Continue():
                 continue
@@ -103,14 +99,36 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
                 assert_never(unreachable)
 
 
-async def _finish_round(turn: TurnState, deps: TurnDeps, request: ResumeRequest) -> Continue | Ending:
-    """The step that was suspended, to its end."""
+async def _opening_round(turn: TurnState, deps: TurnDeps) -> Continue | Ending:
+    """What a turn does before it asks the model: finish the round that waited, or run a scripted prelude."""
+    request = turn.request
+    if isinstance(request, TurnRequest) and not request.prelude:
+        return Continue("no opening round")
     turn.steps += 1
     await turn.events.emit(StepStarted(turn.steps))
-    verdict = await resume_tool_round(turn, deps, request.decisions)
-    log_phase(turn, "resume_tool_round", verdict)
+    if isinstance(request, ResumeRequest):
+        verdict = await resume_tool_round(turn, deps, request.decisions)
+        log_phase(turn, "resume_tool_round", verdict)
+    else:
+        verdict = await run_tool_round(turn, deps, AssistantMessage(None, tool_calls=request.prelude))
+        log_phase(turn, "run_prelude", verdict)
     await turn.events.emit(StepEnded(turn.steps, None))
     return _suspended(verdict) if isinstance(verdict, Suspend) else verdict
+
+
+async def _run_step(turn: TurnState, deps: TurnDeps) -> ToolRoundVerdict | TextVerdict:
+    """One answer of the model and what follows from it; of a runtime outside, all of its work."""
+    verdict: ToolRoundVerdict | TextVerdict
+    if deps.runtime is not None:
+        verdict = await run_whole_turn(turn, deps, deps.runtime)
+        log_phase(turn, "run_whole_turn", verdict)
+    else:
+        called = await obtain_response(turn, deps)
+        if isinstance(called, Stop):
+            return _in_summary(turn, called)
+        verdict = await _use_response(turn, deps, called)
+    await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
+    return verdict
 
 
 def _suspended(verdict: Suspend) -> Stop:

@@ -20,6 +20,7 @@ from hermes_loop.output_type import OutputContract
 from hermes_loop.recovery_policy import RecoveryPolicy
 from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
 from hermes_loop.routes import Route, Routes
+from hermes_loop.runtime import SupportsWholeTurn
 from hermes_loop.shielding import Bounds
 from hermes_loop.steering import Steering
 from hermes_loop.verdicts import Stop
@@ -33,7 +34,7 @@ from hermes_messages import (
     UserMessage,
 )
 from hermes_messages.approvals import ApprovalDecision
-from hermes_messages.messages import Message
+from hermes_messages.messages import Message, ToolCall
 from hermes_messages.protocols import AgentFactory, SessionInfo, SessionStore, ToolExecutor, ToolSnapshot
 
 __all__ = [
@@ -90,6 +91,7 @@ class TurnDeps:
     prefill: tuple[Message, ...] = ()
     trajectory_dir: str | None = None
     compression: CompressionControl | None = None
+    runtime: SupportsWholeTurn | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     bounds: Bounds = field(default_factory=Bounds)
@@ -104,6 +106,7 @@ class TurnRequest:
     user_message: UserMessage
     system_message: str | None = None
     history: Sequence[Message] | None = None
+    prelude: tuple[ToolCall, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,7 @@ class Wiring:
             prefill=options.prefill,
             trajectory_dir=options.trajectory_dir,
             compression=options.compression,
+            runtime=options.runtime,
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
             clock=SystemClock(),
