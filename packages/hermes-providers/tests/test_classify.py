@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -206,3 +207,35 @@ def test_wait_that_only_the_body_tells(body: str, expected: float | None) -> Non
 def test_no_answer_breaks_the_classifier(header: str, body: bytes, status: int | None) -> None:
     error = classify(status, {"retry-after": header, "retry-after-ms": header}, body, now=NOW)
     assert error.retry_after_s is None or error.retry_after_s >= 0
+
+
+def test_no_field_of_an_error_shows_a_secret() -> None:
+    said = {"message": f"Unsupported parameter: {'x' * 590} hunter2-hunter2", "param": "hunter2-hunter2"}
+    error = classify(
+        400,
+        {"x-request-id": "hunter2-hunter2"},
+        json.dumps({"error": {**said, "code": "unsupported_parameter"}}),
+        now=0,
+        secrets=("hunter2-hunter2",),
+    )
+    assert error.kind is ErrorKind.UNSUPPORTED_PARAMETER
+    assert (error.request_id, error.parameter) == ("***", "***")
+    assert "hunter2" not in repr(vars(error)) + str(error)
+
+
+def test_secret_that_the_end_of_the_message_cuts_is_masked_whole() -> None:
+    error = classify(500, {}, "x" * 590 + " hunter2-hunter2", now=0, secrets=("hunter2-hunter2",))
+    assert "hunter2" not in str(error)
+
+
+def test_characters_that_a_terminal_obeys_are_not_told() -> None:
+    error = classify(500, {}, b"\x1b[31mred\x00\x9b", now=0)
+    assert "red" in str(error)
+    assert not set("\x1b\x00\x9b") & set(str(error))
+
+
+@pytest.mark.parametrize("piece", [b"<", b"<title", b"<title>", b"</title>", b"<a "])
+def test_markup_that_never_closes_costs_no_time(piece: bytes) -> None:
+    began = time.process_time()
+    classify(502, {}, piece * 20_000, now=0)
+    assert time.process_time() - began < 0.25  # it was half a second and more

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 
-from hermes_messages import ConfigurationError
-from hermes_providers import get_profile
-from hermes_providers.credentials import check_base_url, check_header, check_key, find_key, join_url, mask
+from hermes_messages import ConfigurationError, ErrorKind, ProviderError
+from hermes_messages.addresses import shown_url
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers import HttpProvider, custom, get_profile
+from hermes_providers.credentials import (
+    check_base_url,
+    check_header,
+    check_key,
+    find_key,
+    join_url,
+    mask,
+    masked_errors,
+)
 
 
 @pytest.mark.parametrize("key", ["sk-abc\n", "  sk-abc", "\tsk-abc\r\n", "\ufeffsk-abc"])
@@ -64,6 +75,9 @@ def test_key_of_a_well_known_host_never_reaches_a_custom_one() -> None:
         "http://x.example:0",
         "http://user:pw@x.example/v1",
         "http://x\n.example",
+        "http://x..example/v1",
+        "http://.example/v1",
+        f"http://{'x' * 64}.example/v1",
     ],
 )
 def test_base_url_that_can_not_work_is_refused(url: str) -> None:
@@ -79,7 +93,17 @@ def test_base_url_and_path_are_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("x y", "a"), ("", "a"), ("x", "a\r\nb: c"), ("x", "ä"), ("x:", "a")]
+    ("name", "value"),
+    [
+        ("x y", "a"),
+        ("", "a"),
+        ("x", "a\r\nb: c"),
+        ("x", "ä"),
+        ("x:", "a"),
+        ("Content-Length", "5"),
+        ("transfer-encoding", "chunked"),
+        ("Expect", "100-continue"),
+    ],
 )
 def test_headers_that_no_request_carries_are_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError):
@@ -93,3 +117,65 @@ def test_mask_replaces_known_and_likely_keys() -> None:
     )
     masked = mask(text, ["k1-secret", ""])
     assert masked == "*** *** Bearer *** *** ?key=***&x=1 task-list-of-things"
+
+
+SHOWN = [
+    ("https://h.example/v1", "https://h.example/v1"),
+    ("https://h.example/v1?key=hunter2", "https://h.example/v1?***"),
+    ("ftp://user:hunter2@h.example/v1", "ftp://h.example/v1"),
+    ("user:hunter2@h.example/v1", "h.example/v1"),
+    ("https://h.example/a@b", "https://h.example/a@b"),
+]
+
+
+@pytest.mark.parametrize(("url", "shown"), SHOWN)
+def test_address_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
+    assert "hunter2" not in repr(ProviderOptions(base_url=url))
+
+
+@pytest.mark.parametrize("url", ["ftp://h.example/v1?key=hunter2", "user:hunter2@h.example/v1"])
+def test_base_url_that_is_refused_is_not_told_with_its_secrets(url: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_base_url(url)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_key_in_the_address_is_never_shown() -> None:
+    provider = custom(ProviderOptions(base_url="https://h.example/v1?api-key=hunter2&api-version=2024-10-21"))
+    assert isinstance(provider, HttpProvider)
+    assert "hunter2" not in repr(provider) + repr(provider._route)
+    assert "hunter2" in provider.secret_values()
+    assert "2024-10-21" not in provider.secret_values()
+
+
+def test_header_given_as_one_line_is_refused_without_its_value() -> None:
+    with pytest.raises(ConfigurationError, match="Authorization") as refused:
+        check_header("Authorization: Bearer hunter2", "")
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", [b"hunter2", 5, ["hunter2"], {"hunter2": 1}])
+def test_key_of_another_type_is_refused_without_showing_it(key: Any) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_key(key, source="api_key")
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(ConfigurationError) as refused:
+        custom(ProviderOptions(base_url="https://h.example/v1", api_key=key))
+    assert "hunter2" not in str(refused.value)
+
+
+def _broken(said: str) -> None:
+    with masked_errors(lambda: ("hunter2",)):
+        raise ProviderError(f"broken: {said}", kind=ErrorKind.TRANSPORT) from ValueError(said)
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "chained"), [("it said hunter2", "it said ***", False), ("no", "no", True)]
+)
+def test_error_loses_the_causes_that_quote_a_secret(said: str, told: str, chained: bool) -> None:
+    with pytest.raises(ProviderError) as caught:
+        _broken(said)
+    assert str(caught.value) == f"broken: {told}"
+    assert isinstance(caught.value.__cause__, ValueError) is chained
+    assert caught.value.__context__ is None

@@ -386,3 +386,10 @@ def test_refused_key_is_renewed_also_where_tokens_are_counted(key: Any) -> None:
             await provider.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("given", [b"sk-hunter2-0123456", 5, {"sk-hunter2-0123456": 1}])
+def test_what_is_no_key_is_refused_without_showing_it(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=type(given).__name__) as refused:
+        key_source(given)
+    assert "hunter2" not in str(refused.value)

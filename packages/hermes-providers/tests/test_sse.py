@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +126,23 @@ def test_any_cutting_gives_the_same_events(stream: bytes, places: list[int]) -> 
     whole = read(stream)
     assert read(*cut(stream, places)) == whole
     assert read(*[stream[i : i + 1] for i in range(len(stream))]) == whole
+
+
+def test_an_event_of_empty_lines_is_bounded_as_well() -> None:
+    parser = SSEParser(max_event_bytes=1000)
+    for _ in range(1000):
+        parser.feed(b"data\n")
+    with pytest.raises(EventTooLargeError):
+        parser.feed(b"data\n")
+    parser = SSEParser(max_event_bytes=1000)
+    for _ in range(2000):
+        assert parser.feed(b"data: x\n\n") == [ServerSentEvent(b"x")]
+
+
+def test_an_event_of_many_lines_costs_no_more_for_each_line() -> None:
+    parser = SSEParser()
+    began = time.process_time()
+    for _ in range(20_000):
+        parser.feed(b"data: x\n" * 4)
+    assert parser.feed(b"\n")[0].data.count(b"\n") == 79_999
+    assert time.process_time() - began < 2  # it was half a minute

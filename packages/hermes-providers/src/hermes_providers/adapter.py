@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,11 +28,12 @@ from hermes_messages import (
     Usage,
     estimate_tokens,
 )
+from hermes_messages.addresses import shown_url
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.classify import classify
-from hermes_providers.credentials import Secret
+from hermes_providers.credentials import Secret, masked_errors
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
 from hermes_providers.prices import cost_usd
@@ -79,7 +80,7 @@ class HttpProvider:
         self._refusals = refusals or Refusals()
 
     def __repr__(self) -> str:
-        return f"HttpProvider({self._route.provider!r}, {self._route.base_url!r})"
+        return f"HttpProvider({self._route.provider!r}, {shown_url(self._route.base_url)!r})"
 
     @property
     def name(self) -> str:
@@ -142,7 +143,7 @@ class HttpProvider:
             began = asyncio.get_running_loop().time()
             while True:
                 clock = self._clock(request, began)
-                async with self._transport.post(url, self._headers(key), body, clock) as reply:
+                async with self._post(url, key, body, clock) as reply:
                     read_error = self._error_reader(reply)
                     if 200 <= reply.status < 300:
                         reader = self._reader(reader, read_error)
@@ -186,7 +187,7 @@ class HttpProvider:
         key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
             clock = self._clock(request)
-            async with self._transport.post(step.url, self._headers(key), step.body, clock) as reply:
+            async with self._post(step.url, key, step.body, clock) as reply:
                 if 200 <= reply.status < 300:
                     step = counter.read(await _whole_body(reply, clock))
                     continue
@@ -218,8 +219,14 @@ class HttpProvider:
     def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
-    def _headers(self, key: Secret | None) -> dict[str, str]:
-        return self._route.request_headers(key, self._wire.headers)
+    @asynccontextmanager
+    async def _post(
+        self, url: str, key: Secret | None, body: bytes, clock: StreamClock
+    ) -> AsyncGenerator[Reply, None]:
+        headers = self._route.request_headers(key, self._wire.headers)
+        with masked_errors(self._route.secrets):
+            async with self._transport.post(url, headers, body, clock) as reply:
+                yield reply
 
     def _error_reader(self, reply: Reply) -> ErrorReader:
         route = self._route

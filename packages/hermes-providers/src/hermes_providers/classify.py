@@ -19,6 +19,7 @@ __all__ = ["MAX_BODY_CHARS", "classify", "overflowed_silently"]
 MAX_BODY_CHARS = 2000
 _MAX_SEARCHED_CHARS = 16_000
 _MAX_MESSAGE_CHARS = 600
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a terminal would obey them
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-generation-id", "apim-request-id", "cf-ray")
 
 # What Anthropic's error types stand for, where one comes inside a stream that began with 200:
@@ -84,18 +85,20 @@ def classify(
         said = _Said(f"it redirects to {headers.get('location', 'nowhere')}; set base_url to where it is")
     effective = _effective_status(status, said)
     kind = _kind(effective, said, empty=not text.strip())
-    shown = mask(said.message or "no explanation", secrets)[:_MAX_MESSAGE_CHARS]
+    shown = _CONTROL.sub(" ", mask(said.message or "no explanation", secrets)[:_MAX_MESSAGE_CHARS])
     at = f"{host} answered {status}" if status is not None and status >= 300 else f"{host} reported an error"
     code = said.code or said.type
+    request_id = next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None)
+    parameter = _parameter(said) if kind is ErrorKind.UNSUPPORTED_PARAMETER else None
     return ProviderError(
         f"{at}: {shown} [{kind}]",
         kind=kind,
         status=effective,
         code=mask(code, secrets) if code is not None else None,
-        request_id=next((headers[name] for name in _REQUEST_ID_HEADERS if headers.get(name)), None),
+        request_id=None if request_id is None else mask(request_id, secrets),
         retry_after_s=retry_after_s(headers, text, now=now),
         body=mask(text, secrets)[:MAX_BODY_CHARS],
-        parameter=_parameter(said) if kind is ErrorKind.UNSUPPORTED_PARAMETER else None,
+        parameter=None if parameter is None else mask(parameter, secrets),
         output_limit=_output_limit(said) if kind is ErrorKind.OUTPUT_CAP else None,
     )
 
@@ -215,6 +218,6 @@ def _text(value: JsonValue) -> str | None:
 def _plain(text: str) -> str:
     """Plain text or HTML as one short line."""
     if "<" in text:
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        text = title.group(1) if title else re.sub(r"<[^>]*>", " ", text)
-    return " ".join(text.split())[:_MAX_MESSAGE_CHARS]
+        title = re.search(r"<title[^<>]*>([^<]+)", text, re.IGNORECASE)
+        text = title.group(1) if title else re.sub(r"<[^<>]*>", " ", text)
+    return " ".join(text.split())

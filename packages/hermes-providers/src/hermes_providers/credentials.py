@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit, urlunsplit
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from hermes_messages import ConfigurationError
+from hermes_messages import ConfigurationError, ProviderError
+from hermes_messages.addresses import shown_url
 from hermes_providers.profiles import Profile
 
-__all__ = ["Secret", "check_base_url", "check_header", "check_key", "find_key", "join_url", "mask"]
+__all__ = [
+    "Secret",
+    "check_base_url",
+    "check_header",
+    "check_key",
+    "find_key",
+    "join_url",
+    "mask",
+    "masked_errors",
+    "query_secrets",
+]
 
+_MAX_LABEL = 63  # RFC 1035 section 2.3.4
 _MASK = "***"
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # token, RFC 9110 section 5.6.2
+_OF_THE_TRANSPORT = frozenset(
+    {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+_SECRET_FIELD = re.compile(r"key|token|secret|sig|pass|auth|code|cred", re.IGNORECASE)
 _LIKE_A_KEY = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|csk|fw|r8|pplx)[-_][A-Za-z0-9_\-]{8,}"
     r"|\bAIza[A-Za-z0-9_\-]{20,}"
@@ -49,6 +66,10 @@ def check_key(key: str, *, source: str) -> Secret:
 
     `source` says where it came from; the key itself is never part of the error.
     """
+    if not isinstance(key, str):
+        raise ConfigurationError(
+            f"the API key from {source} is {type(key).__name__}, not str; nothing was sent"
+        )
     trimmed = key.strip().removeprefix("\ufeff")
     if not trimmed:
         raise ConfigurationError(f"the API key from {source} is empty; nothing was sent")
@@ -84,12 +105,22 @@ def find_key(
     return None
 
 
-def check_header(name: str, value: str) -> None:
-    """Raises `ConfigurationError` for a header that HTTP can not carry; its value is not in the error."""
+def check_header(name: str, value: str) -> str:
+    """`value` without the white space around it. Raises `ConfigurationError` for a header that HTTP can not
+    carry, or that only the transport may set; the value is not in the error."""
+    value = value.strip(" \t")
     if not _HEADER_NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is no HTTP header name")
+        # A whole line given as a name holds its value, so only what could be a name is told.
+        start = _HEADER_NAME.match(name)
+        told = f"what begins with {start.group()!r}" if start and start.end() < len(name) else "such a word"
+        raise ConfigurationError(f"{told} is no HTTP header name; give names and values apart")
     if not _HEADER_VALUE.fullmatch(value):
         raise ConfigurationError(f"the value of header {name!r} holds a line break or a non-ASCII character")
+    if name.lower() in _OF_THE_TRANSPORT:
+        raise ConfigurationError(
+            f"the header {name!r} says how a request is framed: that is the transport's own"
+        )
+    return value
 
 
 def check_base_url(url: str) -> str:
@@ -108,8 +139,11 @@ def check_base_url(url: str) -> str:
         )
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         raise ConfigurationError(
-            f"the base URL {trimmed!r} is no http or https address; write it like https://host.example/v1"
+            f"the base URL {shown_url(trimmed)!r} is no http or https address; write it like https://host.example/v1"
         )
+    labels = parts.hostname.removesuffix(".").split(".")
+    if ":" not in parts.hostname and not all(0 < len(label) <= _MAX_LABEL for label in labels):
+        raise ConfigurationError("the host's name in the base URL has a part that is empty or too long")
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), parts.query, ""))
 
 
@@ -117,6 +151,34 @@ def join_url(base_url: str, path: str) -> str:
     """`path` appended to the path of `base_url`, whose query stays at the end."""
     parts = urlsplit(base_url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path + path, parts.query, ""))
+
+
+def query_secrets(url: str) -> tuple[str, ...]:
+    """What the query of an address holds that must not be shown: some gateways take their key there."""
+    return tuple(value for name, value in parse_qsl(urlsplit(url).query) if _SECRET_FIELD.search(name))
+
+
+@contextmanager
+def masked_errors(secrets: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Errors that come out say nothing secret, and are no longer chained to ones that do: what a peer sent in
+    place of HTTP is quoted in them."""
+    try:
+        yield
+    except ProviderError as error:
+        hidden = tuple(secrets())
+        error.args = tuple(mask(part, hidden) if isinstance(part, str) else part for part in error.args)
+        if any(mask(text := str(cause), hidden) != text for cause in _causes(error)):
+            error.__cause__ = error.__context__ = None
+        raise
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = [error]
+    for link in seen:
+        for cause in (link.__cause__, link.__context__):
+            if cause is not None and cause not in seen:
+                seen.append(cause)
+                yield cause
 
 
 def mask(text: str, secrets: Iterable[str] = ()) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -16,6 +16,7 @@ from hermes_providers.credentials import check_base_url, check_header, find_key
 from hermes_providers.keys import FixedKey, KeyInput, KeySource, key_source
 from hermes_providers.limiter import RateLimiter
 from hermes_providers.profiles import AuthHeader, Profile, get_profile
+from hermes_providers.proxies import proxy_passwords
 from hermes_providers.route import Route
 from hermes_providers.settings import HttpSettings, read_settings
 from hermes_providers.timeouts import Timeouts
@@ -110,29 +111,21 @@ def _route(
         raise ConfigurationError(
             f"provider {profile.name!r} needs base_url=..., like https://host.example/v1"
         )
-    for name, value in settings.headers.items():
-        check_header(name, value)
+    headers = {name: check_header(name, value) for name, value in settings.headers.items()}
     timeouts, explicit = _timeouts(settings)
     return Route(
         provider=profile.name,
         base_url=check_base_url(base_url),
         auth=AuthHeader() if wire == "openai_chat" != profile.wire else profile.auth,
         keys=keys,
-        headers=dict(profile.headers) | settings.headers,
+        headers=dict(profile.headers) | headers,
         timeouts=timeouts,
         reasoning_timeouts=timeouts.for_reasoning(explicit),
         default_model=options.model or profile.default_model,
         info=ModelInfo(context_window=settings.context_window, max_output_tokens=settings.max_output_tokens),
         prices=settings.prices,
-        hidden=_proxy_passwords(settings.proxy),
+        hidden=proxy_passwords(settings.proxy, os.environ),
     )
-
-
-def _proxy_passwords(proxy: str | None) -> tuple[str, ...]:
-    if proxy is None:
-        return ()
-    password = urlsplit(proxy).password
-    return () if not password else tuple({password, unquote(password)})
 
 
 def _keys(profile: Profile, options: ProviderOptions, key: KeyInput | None) -> KeySource:

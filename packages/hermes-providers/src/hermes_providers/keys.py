@@ -54,6 +54,12 @@ def key_source(given: KeyInput) -> KeySource:
         return given
     if callable(given):
         return KeyFunction(given)
+    several: object = given
+    if not isinstance(several, list | tuple):
+        raise ConfigurationError(
+            f"a key is a str, a function, several in a list, or a KeySource, not {type(given).__name__}; "
+            "nothing was sent"
+        )
     return KeyPool(given)
 
 

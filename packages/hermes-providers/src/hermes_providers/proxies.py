@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from hermes_messages import ConfigurationError
 
-__all__ = ["Proxy", "ProxyTable", "read_proxy"]
+__all__ = ["Proxy", "ProxyTable", "proxy_passwords", "read_proxy"]
 
 _SCHEMES = frozenset({"http", "https", "socks5", "socks5h"})
 _SOCKS = frozenset({"socks5", "socks5h"})
@@ -92,6 +92,18 @@ class ProxyTable:
         if any(_covers(place, host, port) for place in self._exempt):
             return None
         return self._of_scheme.get(parts.scheme) or self._of_scheme.get("all")
+
+
+def proxy_passwords(given: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The passwords in the address `given`, or else in the environment's, as they stand there and as sent."""
+    texts = (given,) if given is not None else tuple(_variables(environment).values())
+    found: dict[str, None] = {}
+    for text in texts:
+        name, at, _ = text.rpartition("@")
+        password = name.rpartition("/")[2].partition(":")[2] if at else ""
+        if password:
+            found |= {password: None, unquote(password): None}
+    return tuple(found)
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str]:

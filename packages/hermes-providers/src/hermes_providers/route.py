@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hermes_messages import ChatRequest, ModelInfo
-from hermes_providers.credentials import Secret
+from hermes_messages.addresses import shown_url
+from hermes_providers.credentials import Secret, query_secrets
 from hermes_providers.keys import FixedKey, KeySource
 from hermes_providers.models import find_model
 from hermes_providers.prices import Price
@@ -48,7 +49,7 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def secrets(self) -> tuple[str, ...]:
         """All values that must not be shown."""
-        return (*self.keys.secrets(), *self.headers.values(), *self.hidden)
+        return (*self.keys.secrets(), *self.headers.values(), *self.hidden, *query_secrets(self.base_url))
 
     def request_headers(self, key: Secret | None, of_wire: Mapping[str, str] | None = None) -> dict[str, str]:
         """The headers of a request with `key`. The route's own come last and so win."""
@@ -94,4 +95,4 @@ class Route(Struct, frozen=True, kw_only=True):
         return None if known is None else known.price
 
     def __repr__(self) -> str:
-        return f"Route({self.provider!r}, {self.base_url!r}, headers={list(self.headers)!r})"
+        return f"Route({self.provider!r}, {shown_url(self.base_url)!r}, headers={list(self.headers)!r})"

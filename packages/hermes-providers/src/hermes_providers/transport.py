@@ -11,7 +11,7 @@
 - Leaving the context of `post` gives the connection back when the body was read to its end, and ends it
   otherwise, whoever cancels meanwhile. No more than `HttpOptions.max_connections` requests are under way.
 - A connection that was kept and has died or expired is not used.
-- Under another event loop than the last one, whatever was bound to that one is let go.
+- Each event loop has its own connections; those of a loop that was closed are let go.
 
 The tests in `tests/engines/` run over every engine.
 """

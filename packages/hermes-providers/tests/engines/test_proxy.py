@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -246,5 +247,26 @@ def test_socks_is_an_extra(who: str) -> None:
                 place = server.base_url.removeprefix("https://").removesuffix("/v1")
                 assert tunnels.asked == [f"SOCKS {place} {who.rstrip('@')}".encode()]
             await provider.close()
+
+    run(main())
+
+
+def test_password_of_a_proxy_in_the_environment_is_never_told(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        echo = plain(b"no entry for user:hunter2-hunter2", "407 hunter2-hunter2", "text/plain")
+        async with ByteServer([echo]) as server:
+            address = server.base_url.removesuffix("/v1").replace("://", "://user:hunter2-hunter2@")
+            for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+                monkeypatch.setenv(name, address)
+            for scheme in ("http", "https"):
+                provider = provider_at(f"{scheme}://far.example/v1", engine)
+                assert "hunter2-hunter2" in provider.secret_values()
+                with pytest.raises(ProviderError) as caught:
+                    await answer(provider)
+                await provider.close()
+                told = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
+                assert "hunter2" not in told
 
     run(main())

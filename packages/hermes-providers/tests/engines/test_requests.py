@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import os
+import traceback
 import warnings
 from contextlib import aclosing
 from typing import Any
@@ -20,7 +23,7 @@ from hermes_messages import (
     UnknownNameError,
     UserMessage,
 )
-from hermes_providers import HttpOptions, Timeouts, make_transport
+from hermes_providers import HttpOptions, HttpProvider, Timeouts, make_transport
 from hermes_providers.engines import pool as pool_module
 from hermes_providers.timeouts import StreamClock
 from wire_help import DONE, KEY, answer, ask, chunk, collect, event, provider_at, run, text_answer
@@ -342,3 +345,137 @@ def test_engine_that_is_not_installed_names_the_line_that_installs_it(
     monkeypatch.delitem(sys.modules, "hermes_providers.engines.aiohttp_engine", raising=False)
     with pytest.raises(MissingDependencyError, match=r"pip install 'hermes-providers\[aiohttp\]'"):
         provider_at("http://h.example/v1", engine="aiohttp")
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        [b"HTTP/1.1 %b\r\n\r\n"],
+        [b"you sent %b\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\nbad %b\r\n\r\n"],
+        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%b\r\n"],
+    ],
+)
+def test_peer_that_answers_with_the_key_in_place_of_http_makes_no_error_show_it(
+    engine: str, answered: list[bytes]
+) -> None:
+    echo = [piece % f"{KEY} own-secret-1".encode() for piece in answered]
+    error = run(failure_of([*echo, Close()], engine, headers={"x-own": "own-secret-1"}))
+    assert error.kind is ErrorKind.TRANSPORT
+    told = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert KEY not in told
+    assert "own-secret-1" not in told
+
+
+def test_error_event_behind_the_end_undoes_no_answer(engine: str) -> None:
+    late = b'event: error\ndata: {"error":{"message":"too late"}}\n\n'
+
+    async def main() -> None:
+        async with ByteServer([stream(text_answer("Hello") + late)]) as server:
+            provider = provider_at(server.base_url, engine=engine)
+            assert (await answer(provider)).message.content == "Hello"
+            await provider.close()
+
+    run(main())
+
+
+def test_control_characters_in_a_string_lose_no_answer(engine: str) -> None:
+    async def main() -> None:
+        odd = text_answer("Hello").replace(b"Hello", b"He\x00l\tlo")
+        async with ByteServer([stream(odd)]) as server:
+            provider = provider_at(server.base_url, engine=engine)
+            assert (await answer(provider)).message.content == "He\x00l\tlo"
+            await provider.close()
+
+    run(main())
+
+
+def test_two_event_loops_that_take_turns_keep_a_connection_each(engine: str) -> None:
+    async def start() -> ByteServer:
+        return await ByteServer([HELLO]).__aenter__()
+
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    servers = [loop.run_until_complete(start()) for loop in loops]
+    provider = provider_at(servers[0].base_url, engine=engine, keep_alive=True)
+    transport = provider._transport
+
+    async def ask_once(server: ByteServer) -> None:
+        clock = StreamClock(Timeouts(first_event_s=5), asyncio.get_running_loop().time())
+        async with transport.post(f"{server.base_url}/x", {}, b"{}", clock) as reply:
+            while await reply.read(clock):
+                pass
+
+    for _ in range(4):
+        for loop, server in zip(loops, servers, strict=True):
+            loop.run_until_complete(ask_once(server))
+    assert [server.connections for server in servers] == [1, 1]
+    for loop, server in zip(loops, servers, strict=True):
+        loop.run_until_complete(provider.close())
+        loop.run_until_complete(server.__aexit__(None, None, None))
+        loop.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system has no fork, or no way to await one")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_child_of_a_fork_takes_no_connection_from_its_parent(engine: str) -> None:
+    async def main() -> None:
+        async with ByteServer([HELLO]) as server:
+            provider = provider_at(server.base_url, engine=engine, keep_alive=True, first_event_s=5)
+            assert (await answer(provider)).message.content == "Hello"
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    asyncio.run(_ask_as_child(provider))
+                    code = 0
+                finally:
+                    os._exit(code)
+            assert await _ended(child) == 0  # not waited for in one go: its server is here
+            assert (await answer(provider)).message.content == "Hello"
+            await provider.close()
+
+    run(main())
+
+
+async def _ended(child: int) -> int:
+    watched = os.pidfd_open(child)
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_reader(watched, over.set)
+    await asyncio.wait_for(over.wait(), 20)
+    asyncio.get_running_loop().remove_reader(watched)
+    os.close(watched)
+    return os.waitpid(child, 0)[1]  # noqa: ASYNC222 - it has ended
+
+
+async def _ask_as_child(provider: HttpProvider) -> None:
+    assert (await answer(provider)).message.content == "Hello"
+    await provider.close()
+    del provider
+    gc.collect()
+
+
+def test_header_host_is_the_users(engine: str) -> None:
+    async def main() -> None:
+        async with ByteServer([HELLO]) as server:
+            provider = provider_at(
+                server.base_url, engine=engine, headers={"Host": "inner.example", "x": " y "}
+            )
+            assert (await answer(provider)).message.content == "Hello"
+            await provider.close()
+            assert server.requests[0].headers["host"] == "inner.example"
+            assert server.requests[0].headers["x"] == "y"
+
+    run(main())
+
+
+def test_name_that_is_no_host_is_a_typed_error(engine: str) -> None:
+    async def main() -> None:
+        transport = make_transport(engine, Timeouts(), HttpOptions(direct=True))
+        for url in (f"http://{'x' * 64}.example/", "http://x..example/", "http://h:port/"):
+            clock = StreamClock(Timeouts(first_event_s=5), asyncio.get_running_loop().time())
+            with pytest.raises(ProviderError):
+                async with transport.post(url, {}, b"{}", clock):
+                    pass
+        await transport.close()
+
+    run(main())

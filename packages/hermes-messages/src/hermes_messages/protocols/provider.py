@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from hermes_messages.addresses import shown_url
 from hermes_messages.argument_text import JsonValue
 from hermes_messages.exchange import ChatRequest, ModelInfo, StreamEvent
 from hermes_messages.parts import Origin
@@ -80,8 +81,8 @@ class SupportsTokenCount(Protocol):
 class ProviderOptions(Struct, frozen=True, kw_only=True):
     """What `AIAgent` hands to a provider that it resolves by name. None means the provider's own default.
 
-    `api_key` is left out of the repr. `settings` are the provider's own options by name; an unknown one
-    raises `ConfigurationError`.
+    `api_key` is left out of the repr, and so are a password and the query in `base_url`. `settings` are the
+    provider's own options by name; an unknown one raises `ConfigurationError`.
     """
 
     base_url: str | None = None
@@ -91,7 +92,8 @@ class ProviderOptions(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         key = "'***'" if self.api_key else "None"
-        return f"ProviderOptions(base_url={self.base_url!r}, api_key={key}, model={self.model!r})"
+        url = None if self.base_url is None else shown_url(self.base_url)
+        return f"ProviderOptions(base_url={url!r}, api_key={key}, model={self.model!r})"
 
 
 class ProviderFactory(Protocol):

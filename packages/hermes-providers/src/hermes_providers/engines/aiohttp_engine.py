@@ -46,7 +46,6 @@ class _Bound:
     """What belongs to one event loop: turns, proxies, and a session for each way to treat connections."""
 
     def __init__(self, options: HttpOptions, timeout: aiohttp.ClientTimeout) -> None:
-        self.loop = asyncio.get_running_loop()
         self.turns = Turns(options.max_connections)
         self.proxies = ProxyTable(options.proxy, os.environ, direct=options.direct)
         if self.proxies.any_socks:
@@ -113,7 +112,7 @@ class AiohttpTransport:
         if self._options.http2:
             raise ConfigurationError("the engine 'aiohttp' has no HTTP/2; the default engine has")
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect_s)
-        self._bound: _Bound | None = None
+        self._bounds: dict[asyncio.AbstractEventLoop, _Bound] = {}
 
     async def open(self) -> None:
         """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
@@ -143,19 +142,26 @@ class AiohttpTransport:
 
     async def close(self) -> None:
         """Close all connections; requests that run end with a `ProviderError`."""
-        bound, self._bound = self._bound, None
-        if bound is None:
-            return
-        if bound.loop is asyncio.get_running_loop():
+        bound = self._bounds.pop(asyncio.get_running_loop(), None)
+        await self._forget_closed_loops()
+        if bound is not None:
             await finish(bound.close(), _CLEAN_UP_S)
-        elif bound.loop.is_closed():
-            await bound.close()  # the sockets went with their loop; this only tells aiohttp so
 
     async def _ready(self) -> _Bound:
-        if self._bound is None or self._bound.loop is not asyncio.get_running_loop():
-            await self.close()
-            self._bound = _Bound(self._options, self._timeout)
-        return self._bound
+        loop = asyncio.get_running_loop()
+        bound = self._bounds.get(loop)
+        if bound is None:
+            await self._forget_closed_loops()
+            bound = self._bounds[loop] = _Bound(self._options, self._timeout)
+        return bound
+
+    async def _forget_closed_loops(self) -> None:
+        """What belongs to another loop that lives is left alone and not let go either: collected, aiohttp's
+        objects would take their sockets out of that loop's selector, after a fork the parent's."""
+        for loop, bound in list(self._bounds.items()):
+            if loop.is_closed():
+                self._bounds.pop(loop, None)
+                await bound.close()  # the sockets went with their loop; this only tells aiohttp so
 
 
 class _AiohttpReply:

@@ -7,12 +7,13 @@ import importlib.util
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import httpcore
 import httpx
 
 from hermes_messages import ErrorKind, MissingDependencyError, ProviderError
-from hermes_providers.engines.pool import Pool, target_of
+from hermes_providers.engines.pool import Pool, Target, target_of
 from hermes_providers.engines.shared import certificates, explained, wake, within
 from hermes_providers.outlast import finish, join
 from hermes_providers.timeouts import StreamClock, Timeouts
@@ -43,7 +44,7 @@ class HttpxTransport:
     def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
         self._options = options or HttpOptions()
         self._extensions = {"timeout": {"connect": timeouts.connect_s}}
-        self._pool: Pool | None = None
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def open(self) -> None:
         """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
@@ -61,10 +62,10 @@ class HttpxTransport:
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
     ) -> AsyncIterator[Reply]:
         """Send `body` and yield the reply; the connection is released when the context is left."""
-        if self._pool is None or self._pool.loop is not asyncio.get_running_loop():
+        if asyncio.get_running_loop() not in self._pools:
             await self.open()
         pool = self._ready()
-        target = target_of(url)
+        target = _target(url)
         keep = self._options.keeps(url)
         await pool.turns.take(clock)
         try:
@@ -72,7 +73,8 @@ class HttpxTransport:
             try:
                 # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
                 last = not (keep or self._options.http2)
-                sent = _own_headers(target.host, len(body), last=last) + _encoded(headers)
+                host = headers.get("host", target.host)
+                sent = _own_headers(host, len(body), last=last) + _encoded(headers)
                 request = httpcore.Request(
                     "POST", target.url, headers=sent, content=body, extensions=self._extensions
                 )
@@ -90,16 +92,18 @@ class HttpxTransport:
 
     async def close(self) -> None:
         """Close all connections; requests that run end with a `ProviderError`."""
-        pool, self._pool = self._pool, None
-        if pool is not None and pool.loop is asyncio.get_running_loop():
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
             await finish(pool.close(), _CLEAN_UP_S)
 
     def _ready(self) -> Pool:
-        pool = self._pool
-        if pool is None or pool.loop is not asyncio.get_running_loop():
-            if pool is not None:
-                pool.stop()  # the sockets of another loop can not be closed from this one
-            pool = self._pool = Pool(self._options)
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            # The sockets of another loop can not be closed from this one; those of a closed one are gone.
+            for other in [other for other in list(self._pools) if other.is_closed()]:
+                self._pools.pop(other, None)
+            pool = self._pools[loop] = Pool(self._options)
         return pool
 
 
@@ -189,13 +193,22 @@ class _Coded(httpx.AsyncByteStream):
             yield chunk
 
 
+def _target(url: str) -> Target:
+    try:
+        return target_of(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise explained("request", urlsplit(url).netloc, error) from error
+
+
 def _own_headers(host: str, length: int, *, last: bool) -> list[tuple[bytes, bytes]]:
     own = [(b"host", host.encode()), (b"content-length", b"%d" % length)]
     return [*own, (b"connection", b"close")] if last else own
 
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+    return [
+        (name.encode("ascii"), value.encode("ascii")) for name, value in headers.items() if name != "host"
+    ]
 
 
 def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

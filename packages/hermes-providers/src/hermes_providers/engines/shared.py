@@ -91,6 +91,8 @@ def _context(
     return context
 
 
+_MAX_TOLD_CHARS = 600
+
 Failing = Literal["connect_timeout", "timeout", "connect", "proxy", "request", "broken"]
 
 _MEANINGS: Mapping[Failing, tuple[str, ErrorKind]] = {
@@ -105,7 +107,7 @@ _MEANINGS: Mapping[Failing, tuple[str, ErrorKind]] = {
 
 def explained(what: Failing, host: str, error: BaseException) -> ProviderError:
     """What a failure of an engine means. What no repetition can mend is not called transport."""
-    text = str(error) or type(error).__name__
+    text = (str(error) or type(error).__name__)[:_MAX_TOLD_CHARS]
     if what == "connect" and _is_certificate_failure(error):
         return ProviderError(f"the certificate of {host} can not be trusted: {text}", kind=ErrorKind.AUTH)
     meaning, kind = _MEANINGS[what]

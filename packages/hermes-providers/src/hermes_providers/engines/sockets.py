@@ -207,7 +207,7 @@ class Sockets(httpcore.AsyncNetworkBackend):
                 )
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(_told(error)) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter of a name that is none (IDNA)
             raise httpcore.ConnectError(_told(error)) from error
         self._pipes = [one for one in self._pipes if not one.closed.done()]
         self._pipes.append(pipe)

@@ -18,9 +18,10 @@ __all__ = ["read_tolerantly"]
 
 def read_tolerantly(data: bytes) -> JsonValue:
     """The value in `data`. Bytes that are no UTF-8 are U+FFFD; halves of characters stay halves, because the
-    other one may be in the next event. Raises `msgspec.DecodeError` for what is no JSON."""
+    other one may be in the next event. Control characters may stand in strings unescaped. Raises
+    `msgspec.DecodeError` for what is no JSON."""
     try:
-        value: JsonValue = json.loads(data.decode("utf-8", "replace"), parse_constant=_refused)
+        value: JsonValue = json.loads(data.decode("utf-8", "replace"), parse_constant=_refused, strict=False)
     except (ValueError, RecursionError) as error:
         raise msgspec.DecodeError(f"no JSON: {error}") from None
     return value

@@ -39,11 +39,22 @@ class SSEParser:
     no concern. Raises `EventTooLargeError` past `max_event_bytes`.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_data", "_limit", "_line", "_name", "_size", "_stray")
+    __slots__ = (
+        "_after_cr",
+        "_at_start",
+        "_data",
+        "_limit",
+        "_line",
+        "_line_size",
+        "_name",
+        "_size",
+        "_stray",
+    )
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._limit = max_event_bytes
         self._line: list[bytes] = []
+        self._line_size = 0
         self._after_cr = False
         self._at_start = True
         self._data: list[bytes] = []
@@ -74,7 +85,7 @@ class SSEParser:
         if self._line:
             lines[0] = b"".join((*self._line, lines[0]))
             self._line.clear()
-        self._size = sum(map(len, self._data))
+            self._line_size = 0
         events: list[ServerSentEvent] = []
         for line in lines:
             self._take_line(line, events)
@@ -97,12 +108,15 @@ class SSEParser:
 
     def _keep(self, piece: bytes) -> None:
         self._line.append(piece)
-        self._count(len(piece))
+        self._line_size += len(piece)
+        if self._size + self._line_size > self._limit:
+            raise self._too_large()
 
-    def _count(self, size: int) -> None:
-        self._size += size
+    def _add(self, value: bytes) -> None:
+        self._size += len(value) + 1  # with its line's end, so that empty lines count
         if self._size > self._limit:
             raise self._too_large()
+        self._data.append(value)
 
     def _too_large(self) -> EventTooLargeError:
         return EventTooLargeError(f"an event of the stream is larger than {self._limit} bytes")
@@ -121,15 +135,12 @@ class SSEParser:
             return
         if line.startswith(b"data:"):  # nearly every line
             value = line[6:] if line.startswith(b" ", 5) else line[5:]
-            self._size += len(value)
-            if self._size > self._limit:
-                raise self._too_large()
-            self._data.append(value)
+            self._add(value)
             return
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":  # without a colon
-            self._data.append(value)
+            self._add(value)
         elif not field:
             return
         elif field == b"event":

@@ -48,10 +48,12 @@ class EventReader(ABC, Generic[T]):
 
         A last event that the stream's end cut in the middle says nothing.
         """
+        if self._done:
+            return []  # nothing that follows the end can undo a whole answer
         data = event.data.strip()
         if event.name == "error":
             raise self._failure(data)
-        if not data or self._done:
+        if not data:
             return []
         if data == b"[DONE]":
             self._done = self.end_mark_ends
