@@ -105,8 +105,10 @@ class DefaultAgentFactory:
             temperature=options.temperature,
             reasoning_config=options.reasoning_config,
             request_overrides=self._overrides,
-            # A sample of training data holds what the model saw: nothing in it is a summary of ours.
+            # A sample of training data holds what the model saw: nothing in it is a summary of ours, or of
+            # whatever directory the run was started in.
             compression=False,
+            skip_context_files=True,
         )
 
     async def close(self) -> None:

@@ -16,6 +16,7 @@ from hermes_loop.budget import Budget, IterationBudget, read_budget, read_iterat
 from hermes_loop.checks import check_agent_arguments, check_text
 from hermes_loop.compression import CompressionSettings, Compressor
 from hermes_loop.compression.control import read_compression
+from hermes_loop.context_files import read_names
 from hermes_loop.events import Callbacks, TurnEvent
 from hermes_loop.follow_ups import FollowUp
 from hermes_loop.hooks import read_hooks
@@ -108,6 +109,8 @@ class AIAgent:
         cwd: str | os.PathLike[str] | None = None,
         hooks: Sequence[object] | None = None,
         skip_memory: bool = False,
+        context_files: Sequence[str] | None = None,
+        skip_context_files: bool = False,
         provider_settings: Mapping[str, JsonValue] | None = None,
         tool_settings: Mapping[str, JsonValue] | None = None,
         mcp_servers: Mapping[str, JsonValue] | None = None,
@@ -152,6 +155,7 @@ class AIAgent:
             ephemeral_system_prompt=ephemeral_system_prompt,
             system_prompt=system_prompt,
             identity=identity,
+            context_files=read_names(context_files, where, skip=bool(skip_context_files)),
             prefill=read_prefill(prefill_messages),
             max_tokens=None if max_tokens is None else check_count("max_tokens", max_tokens),
             temperature=temperature,

@@ -146,6 +146,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
     "reasoning_config": _check_mapping,
     "request_overrides": _check_mapping,
     "cwd": _check_path,
+    "context_files": _check_names,
     "provider_settings": _check_mapping,
     "tool_settings": _check_mapping,
     "mcp_servers": _check_mapping,

@@ -62,6 +62,7 @@ class ChildAgents:
             cwd=request.cwd,
             hooks=options.hooks,
             skip_memory=True,
+            context_files=options.context_files,
             tool_settings=options.tool_settings,
             mcp_servers=options.mcp_servers,
             approval_policy=options.approval_policy,

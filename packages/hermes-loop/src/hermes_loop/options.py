@@ -70,6 +70,7 @@ class AgentOptions:
     ephemeral_system_prompt: str | None
     system_prompt: str | None
     identity: str | None
+    context_files: tuple[str, ...]
     prefill: tuple[Message, ...]
     max_tokens: int | None
     temperature: float | None
@@ -143,8 +144,6 @@ STORE_METHODS: Final = (
 # nothing. Any other value is refused: a setting is never silently ignored.
 NOT_AVAILABLE: Final[Mapping[str, tuple[object, ...]]] = {
     "plugins": (None, (), []),
-    # This version reads no context files: skipping them is what it does.
-    "skip_context_files": (None, False, True),
     # It prints nothing, whatever is asked for.
     "quiet_mode": (None, False, True),
     "verbose_logging": (None, False),

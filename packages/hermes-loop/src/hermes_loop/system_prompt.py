@@ -19,6 +19,7 @@ def build_system_prompt(
     identity: str | None,
     system_message: str | None,
     tool_guidance: str,
+    context_text: str = "",
     cwd: str,
     has_tools: bool,
 ) -> str:
@@ -26,7 +27,7 @@ def build_system_prompt(
     if system_prompt is not None:
         sections = [system_prompt, system_message or ""]
     else:
-        sections = [identity or DEFAULT_IDENTITY, system_message or "", tool_guidance]
+        sections = [identity or DEFAULT_IDENTITY, system_message or "", tool_guidance, context_text]
         if has_tools:
             sections.append(f"Working directory: {cwd}")
     return "\n\n".join(section.strip() for section in sections if section.strip())

@@ -1,4 +1,4 @@
-"""Trajectory files: one JSON object per line, each line written whole. The only file access of this wheel."""
+"""Trajectory files: one JSON object per line, each line written whole."""
 
 from __future__ import annotations
 

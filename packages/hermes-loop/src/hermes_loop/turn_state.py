@@ -88,6 +88,7 @@ class TurnDeps:
     system_prompt: str | None = None
     identity: str | None = None
     ephemeral_system_prompt: str | None = None
+    context_files: tuple[str, ...] = ()
     prefill: tuple[Message, ...] = ()
     trajectory_dir: str | None = None
     compression: CompressionControl | None = None

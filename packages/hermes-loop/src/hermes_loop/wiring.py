@@ -87,6 +87,7 @@ class Wiring:
             system_prompt=options.system_prompt,
             identity=options.identity,
             ephemeral_system_prompt=options.ephemeral_system_prompt,
+            context_files=options.context_files,
             prefill=options.prefill,
             trajectory_dir=options.trajectory_dir,
             compression=options.compression,

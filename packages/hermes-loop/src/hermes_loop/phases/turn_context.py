@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from hermes_loop.closing import missing_results
+from hermes_loop.context_files import read_context_files
 from hermes_loop.hook_calls import gather_note
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.resume import (
@@ -138,6 +139,7 @@ async def _settle_system_prompt(turn: TurnState, deps: TurnDeps, record: Session
             identity=deps.identity,
             system_message=turn.system_message,
             tool_guidance=turn.snapshot.guidance,
+            context_text=await read_context_files(deps.cwd, deps.context_files),
             cwd=deps.cwd,
             has_tools=bool(turn.snapshot.tools),
         )
