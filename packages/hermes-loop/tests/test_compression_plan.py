@@ -62,7 +62,7 @@ def compressed(messages: Sequence[Message], window: int, keep_images: int = 3) -
     summary = summary_message(Summary("what was done", quotes_of(messages[: plan.end])))
     new = joined(
         [summary],
-        kept_rounds(messages, plan, SETTINGS.keep_tools),
+        kept_rounds(messages, plan, SETTINGS.keep_tools, SETTINGS.result_characters),
         shortened_tail(messages, plan.end, SETTINGS.result_characters),
         messages,
         keep_images,
@@ -103,7 +103,11 @@ def test_the_last_todo_list_stays(messages: list[Message], window: int) -> None:
 def test_places_tell_where_each_message_that_stays_was(messages: list[Message], window: int) -> None:
     plan = plan_compression(messages, window, SETTINGS)
     new = joined(
-        [], kept_rounds(messages, plan, ["todo"]), shortened_tail(messages, plan.end, 10**6), messages, 9
+        [],
+        kept_rounds(messages, plan, ["todo"], 10**6),
+        shortened_tail(messages, plan.end, 10**6),
+        messages,
+        9,
     )
     places = [place for _, place in new if place is not None]
     assert places == sorted(set(places))
@@ -180,7 +184,9 @@ def test_the_plan_takes_whole_rounds_and_leaves_the_newest_that_fit() -> None:
 
 def test_with_nothing_older_than_the_work_the_plan_is_empty() -> None:
     messages = [UserMessage("go"), *a_round(["ls"], 0, 4000)]
-    assert plan_compression(messages, 100, SETTINGS) == CompressionPlan(begin=0, end=1, target_tokens=256)
+    assert plan_compression(messages, 100, SETTINGS) == CompressionPlan(
+        begin=0, end=1, target_tokens=256, words_tokens=256
+    )
     assert plan_compression([UserMessage("go")], 100, SETTINGS).end == 0
 
 

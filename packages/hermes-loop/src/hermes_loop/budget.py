@@ -107,6 +107,19 @@ class TurnBudget:
     @property
     def spent(self) -> Spent | None:
         """Which budget is spent by now; None when another model call may be made."""
+        spent = self.spent_by_use
+        if spent is not None:
+            return spent
+        if self._own_used >= self._own:
+            return Spent("max_iterations", f"the limit of {self._own} model calls is reached")
+        if self._shared is not None and not self._shared.remaining:
+            text = f"the shared budget of {self._shared.limit} model calls is spent"
+            return Spent("budget_exhausted", text)
+        return None
+
+    @property
+    def spent_by_use(self) -> Spent | None:
+        """The same of cost and tokens alone, for a call whose iteration was taken already."""
         limits = self.limits
         if limits.cost_usd is not None:
             if not self._cost_is_known and limits.unknown_cost == "stop":
@@ -116,11 +129,6 @@ class TurnBudget:
                 return Spent("budget_exhausted", f"the cost budget of ${limits.cost_usd:g} is spent")
         if limits.tokens is not None and self._tokens >= limits.tokens:
             return Spent("budget_exhausted", f"the budget of {limits.tokens} tokens is spent")
-        if self._own_used >= self._own:
-            return Spent("max_iterations", f"the limit of {self._own} model calls is reached")
-        if self._shared is not None and not self._shared.remaining:
-            text = f"the shared budget of {self._shared.limit} model calls is spent"
-            return Spent("budget_exhausted", text)
         return None
 
     def take(self) -> Spent | None:

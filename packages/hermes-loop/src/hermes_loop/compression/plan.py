@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage,
 from hermes_messages.shrinking import boundary_near, last_boundary, retire_images
 
 __all__ = [
+    "NOTHING_BEFORE",
     "Kept",
     "joined",
     "kept_rounds",
@@ -24,6 +26,9 @@ __all__ = [
 Kept = tuple[Message, int | None]
 """A message of the new conversation, and its place in the old one if it was there."""
 
+NOTHING_BEFORE: Final = "[The conversation before this was left out.]"
+_HEADROOM: Final = 0.1
+
 
 def plan_compression(
     messages: Sequence[Message], window: int, settings: CompressionSettings
@@ -33,24 +38,41 @@ def plan_compression(
     What is being worked on stays whatever its size; with nothing older the plan is empty (`end` 0).
     """
     room = int(window * settings.keep_recent)
-    cut = last_boundary(messages)
+    target = max(256, room // 4)
+    latest = _latest_cut(messages, room)
+    cut = latest
     spent = estimate_tokens(messages[cut:])
     while cut and (spent := spent + estimate_tokens([messages[cut - 1]])) <= room:
         cut -= 1
-    end = boundary_near(messages, cut)
-    return CompressionPlan(begin=0, end=end, target_tokens=max(256, room // 4))
+    end = latest if cut == latest else boundary_near(messages, cut)
+    taken = estimate_tokens(messages[end:]) + target
+    words = int(window * (settings.threshold - _HEADROOM)) - taken
+    return CompressionPlan(begin=0, end=end, target_tokens=target, words_tokens=max(target, words))
 
 
-def worth_a_summary(messages: Sequence[Message], plan: CompressionPlan) -> bool:
-    """Whether the planned messages are longer than what would stand for them."""
-    return estimate_tokens(messages[plan.begin : plan.end]) > plan.target_tokens
+def _latest_cut(messages: Sequence[Message], room: int) -> int:
+    """Before what is being worked on. Of several words of the user that nobody answered (turns failed on
+    them) the older may be cut off too where all of them are too long: they are quoted then."""
+    cut = last_boundary(messages)
+    if not isinstance(messages[-1], UserMessage):
+        return cut
+    while cut < len(messages) - 1 and estimate_tokens(messages[cut:]) > room:
+        cut += 1
+    return cut
+
+
+def worth_a_summary(messages: Sequence[Message], plan: CompressionPlan, saved: int, least: int) -> bool:
+    """Whether a summary of the planned messages may save `least` tokens with the `saved` ones."""
+    spared = estimate_tokens(messages[plan.begin : plan.end]) - plan.target_tokens
+    return spared > 0 and spared + saved >= least
 
 
 def kept_rounds(
-    messages: Sequence[Message], plan: CompressionPlan, keep_tools: Collection[str]
+    messages: Sequence[Message], plan: CompressionPlan, keep_tools: Collection[str], limit: int
 ) -> list[Kept]:
     """The last round before the plan's end in which each of `keep_tools` answered well, whole and in order,
-    unless the tool answered again in what stays."""
+    unless the tool answered again in what stays. The results of its other tools are cut as those of the
+    tail."""
     rounds = _rounds(messages)
     waiting = set(keep_tools)
     kept: list[Kept] = []
@@ -58,8 +80,12 @@ def kept_rounds(
         found = _answered(messages[begin:end]) & waiting
         waiting -= found
         if found and end <= plan.end:
-            kept[:0] = [(messages[place], place) for place in range(begin, end)]
+            kept[:0] = [(_kept(messages[place], keep_tools, limit), place) for place in range(begin, end)]
     return kept
+
+
+def _kept(message: Message, keep_tools: Collection[str], limit: int) -> Message:
+    return message if message.name in keep_tools else _shortened(message, limit)
 
 
 def _rounds(messages: Sequence[Message]) -> list[tuple[int, int]]:
@@ -97,18 +123,19 @@ def shortened_tail(messages: Sequence[Message], begin: int, limit: int) -> list[
 
 def _shortened(message: Message, limit: int) -> Message:
     if isinstance(message, ToolMessage) and isinstance(message.content, str) and len(message.content) > limit:
-        return replace(message, content=shortened_text(message.content, limit, message.tool_call_id))
+        what = f"of the result of call {message.tool_call_id}"
+        text = shortened_text(message.content, limit, what, ", and the call can be made again")
+        return replace(message, content=text)
     return message
 
 
-def shortened_text(text: str, limit: int, call_id: str) -> str:
+def shortened_text(text: str, limit: int, what: str = "", hint: str = "") -> str:
     """The beginning and the end of `text`, about `limit` characters, and where the rest is."""
     head, tail = text[: limit * 2 // 3], text[-limit // 3 :]
     left_out = len(text) - len(head) - len(tail)
-    return (
-        f"{head}\n[... {left_out} characters of the result of call {call_id} are left out; the session's "
-        f"history has them, and the call can be made again ...]\n{tail}"
-    )
+    of = f" {what}" if what else ""
+    note = f"[... {left_out} characters{of} are left out; the session's history has them{hint} ...]"
+    return f"{head}\n{note}\n{tail}"
 
 
 def joined(
@@ -118,11 +145,11 @@ def joined(
     old: Sequence[Message],
     keep_images: int,
 ) -> list[Kept]:
-    """The new conversation. There is always a user message: some hosts refuse a conversation without one."""
+    """The new conversation. It always begins with a user message: some hosts refuse one without."""
     known = {id(message): place for place, message in enumerate(old)}
     new: list[Kept] = [(message, known.get(id(message))) for message in replacement]
     new += [*rounds, *tail]
-    if not any(isinstance(message, UserMessage) for message, _ in new):
-        new.insert(0, (UserMessage("[The conversation before this was left out.]"), None))
+    if not new or not isinstance(new[0][0], UserMessage):
+        new.insert(0, (UserMessage(NOTHING_BEFORE), None))
     without_images = retire_images([message for message, _ in new], keep_images)
     return [(message, place) for message, (_, place) in zip(without_images, new, strict=True)]

@@ -7,34 +7,37 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from hermes_messages import Message, Usage
+from hermes_messages import ChatRequest, ChatResponse, Message
 from hermes_messages.protocols import Provider
 
 __all__ = ["Compressed", "CompressionContext", "CompressionPlan", "Compressor"]
 
 
 class CompressionPlan(Struct, frozen=True, kw_only=True):
-    """The messages `[begin, end)` are to be replaced by about `target_tokens`; never a part of a round."""
+    """The messages `[begin, end)` are to be replaced by about `target_tokens`; never a part of a round. What
+    is kept word for word of them besides may take `words_tokens`."""
 
     begin: int
     end: int
     target_tokens: int
+    words_tokens: int
 
 
 class CompressionContext(Struct, frozen=True, kw_only=True):
-    """What a compressor may use: the route of the turn, opened, and a wait that an interrupt ends."""
+    """What a compressor may use: the route of the turn, opened, and a wait that an interrupt ends. It tells
+    `report` of each answer that it got, as it comes, so that the turn accounts for it whatever follows."""
 
     session_id: str
     provider: Provider
     model: str
     sleep: Callable[[float], Awaitable[None]]
+    report: Callable[[Provider, ChatRequest, ChatResponse], None]
 
 
 class Compressed(Struct, frozen=True):
-    """What takes the place of the planned messages. `usage` is what it cost, None when nobody said."""
+    """What takes the place of the planned messages."""
 
     messages: tuple[Message, ...]
-    usage: Usage | None = None
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from hermes_loop.compression.plan import shortened_text
+from hermes_loop.compression.plan import NOTHING_BEFORE, shortened_text
 from hermes_messages import (
     AssistantMessage,
     Message,
@@ -18,8 +18,17 @@ from hermes_messages import (
     content_text,
     estimate_tokens,
 )
+from hermes_messages.shrinking import retire_images
 
-__all__ = ["SUMMARY_TASK", "Summary", "read_summary", "render_parts", "summary_message"]
+__all__ = [
+    "SUMMARY_TASK",
+    "Summary",
+    "fit_quotes",
+    "quotes_of",
+    "read_summary",
+    "render_parts",
+    "summary_message",
+]
 
 _HEAD: Final = "[Summary of the conversation so far; the messages it stands for are not shown any more]"
 _QUOTES: Final = "[What the user said in them, word for word, as a JSON list]"
@@ -66,29 +75,88 @@ def read_summary(message: Message) -> Summary | None:
 
 
 def quotes_of(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The user's words in `messages`, those inside an earlier summary too."""
+    """The user's words in `messages`, those inside an earlier summary too; images are told of."""
     quotes: list[str] = []
     for message in messages:
         if isinstance(message, UserMessage):
             earlier = read_summary(message)
-            quotes += earlier.quotes if earlier is not None else [content_text(message.content)]
-    return tuple(quote for quote in quotes if quote.strip())
+            [shown] = retire_images([message], 0)
+            quotes += earlier.quotes if earlier is not None else [content_text(shown.content)]
+    return tuple(quote for quote in quotes if quote.strip() and quote != NOTHING_BEFORE)
+
+
+def fit_quotes(quotes: Sequence[str], tokens: int) -> tuple[str, ...]:
+    """`quotes` word for word where they take no more than `tokens`. Else the longest are cut to their ends,
+    all to one length; and where there are too many even so, the oldest are left out."""
+    sizes = [(len(quote), _quote_cost(quote)) for quote in quotes]
+    if sum(cost for _, cost in sizes) <= tokens:
+        return tuple(quotes)
+    low, high = _SHORTEST, max(length for length, _ in sizes)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(_cost_when_cut(length, cost, middle) for length, cost in sizes) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    cut = [quote if len(quote) <= low + _POINTER else shortened_text(quote, low) for quote in quotes]
+    return _newest_quotes(cut, tokens)
+
+
+def _newest_quotes(quotes: Sequence[str], tokens: int) -> tuple[str, ...]:
+    kept: list[str] = []
+    left = tokens
+    for quote in reversed(quotes):
+        left -= _quote_cost(quote)
+        if left < 0 and kept:
+            kept.append(_OLDER_WORDS)
+            break
+        kept.append(quote)
+    return tuple(reversed(kept))
+
+
+def _quote_cost(quote: str) -> int:
+    return estimate_tokens([UserMessage(json.dumps(quote, ensure_ascii=False))])
+
+
+def _cost_when_cut(length: int, cost: int, limit: int) -> float:
+    return cost if length <= limit + _POINTER else cost * (limit + _POINTER) / length
 
 
 def render_parts(messages: Sequence[Message], part_tokens: int, most_parts: int) -> list[str]:
     """`messages` as texts of about `part_tokens` each, at most `most_parts`: what is long in them is cut the
-    shorter, the more there is; at the shortest, the oldest parts that are too many are left out."""
+    shorter, the more there is; at the shortest, the oldest parts that are too many are left out, save an
+    earlier summary."""
     limit = 6_000
     while True:
-        parts = _parts([_render(message, limit) for message in messages], part_tokens)
-        if len(parts) <= most_parts:
+        texts = [_render(message, limit) for message in messages]
+        parts = _parts(texts, part_tokens)
+        if len(parts) <= most_parts and all(_cost(text) <= part_tokens for text in texts):
             return parts
-        if limit <= _SHORTEST:
-            return parts[-most_parts:]
-        limit //= 2
+        if limit == _SHORTEST:
+            break
+        limit = max(limit // 2, _SHORTEST)
+    texts = [_cut_to(text, part_tokens) for text in texts]
+    parts = _parts(texts, part_tokens)
+    if len(parts) <= most_parts:
+        return parts
+    head = [_cut_to(texts[0], part_tokens // 4)] if read_summary(messages[0]) is not None else []
+    kept = parts[-most_parts:]
+    return ["\n".join([*head, _OLDER_MESSAGES, kept[0]]), *kept[1:]]
 
 
 _SHORTEST: Final = 300
+_POINTER: Final = 100
+_OLDER_WORDS: Final = "[Older words of the user are left out here; the session's history has them.]"
+_OLDER_MESSAGES: Final = "[Messages are left out here: there were too many.]"
+
+
+def _cost(text: str) -> int:
+    return estimate_tokens([UserMessage(text)])
+
+
+def _cut_to(text: str, tokens: int) -> str:
+    cost = _cost(text)
+    return text if cost <= tokens else shortened_text(text, max(len(text) * tokens // cost - _POINTER, 1))
 
 
 def _parts(texts: Iterable[str], part_tokens: int) -> list[str]:
@@ -96,7 +164,7 @@ def _parts(texts: Iterable[str], part_tokens: int) -> list[str]:
     part: list[str] = []
     size = 0
     for text in texts:
-        cost = estimate_tokens([UserMessage(text)])
+        cost = _cost(text)
         if part and size + cost > part_tokens:
             parts.append("\n".join(part))
             part, size = [], 0
@@ -126,4 +194,4 @@ def _render(message: Message, limit: int) -> str:
 
 
 def _short(text: str, limit: int) -> str:
-    return text if len(text) <= limit else shortened_text(text, limit, "above")
+    return text if len(text) <= limit + _POINTER else shortened_text(text, limit)

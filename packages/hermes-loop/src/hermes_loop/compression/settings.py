@@ -18,9 +18,9 @@ class CompressionSettings(Struct, frozen=True, kw_only=True):
     of `keep_tools` was called stays as well: such tools keep their state in it. `keep_images` is the number
     of images that are still shown afterwards.
 
-    An attempt takes `timeout_s` seconds at most and happens `per_turn` times in a turn. One that fails, or
-    saves less than the share `least_saving` of the prompt, is not repeated for `cooldown_s` seconds unless
-    the host refuses the prompt.
+    An attempt takes `timeout_s` seconds at most; there are `per_turn` in a turn at most, and three for one
+    answer. One that fails, or saves less than the share `least_saving` of the prompt, is not repeated for
+    `cooldown_s` seconds unless the host refuses the prompt.
     """
 
     threshold: float = 0.75
@@ -29,7 +29,7 @@ class CompressionSettings(Struct, frozen=True, kw_only=True):
     keep_tools: tuple[str, ...] = ("todo",)
     keep_images: int = 3
     timeout_s: float = 120.0
-    per_turn: int = 2
+    per_turn: int = 20
     cooldown_s: float = 60.0
     least_saving: float = 0.1
 

@@ -9,6 +9,7 @@ from hermes_loop.compression.protocol import Compressed, CompressionContext, Com
 from hermes_loop.compression.render import (
     SUMMARY_TASK,
     Summary,
+    fit_quotes,
     quotes_of,
     render_parts,
     summary_message,
@@ -22,9 +23,7 @@ from hermes_messages import (
     ProviderError,
     ResponseDone,
     SystemMessage,
-    Usage,
     UserMessage,
-    add_usage,
     content_text,
 )
 from hermes_messages.protocols import Provider
@@ -63,7 +62,8 @@ class SummaryCompressor:
     async def compress(
         self, messages: Sequence[Message], plan: CompressionPlan, context: CompressionContext
     ) -> Compressed:
-        """One user message: the summary, and all that the user said. Raises `ProviderError`."""
+        """One user message: the summary, and all that the user said, of which the longest texts are cut only
+        where they would not fit. Raises `ProviderError`."""
         provider = self._provider or context.provider
         model = (
             self._model or (provider.default_model if self._provider is not None else None) or context.model
@@ -73,7 +73,6 @@ class SummaryCompressor:
         older = messages[plan.begin : plan.end]
         window = provider.model_info(model).context_window or _UNKNOWN_WINDOW
         limit = self._max_tokens or max(512, min(plan.target_tokens, window // 8))
-        usage: Usage | None = None
         summary = ""
         for part in render_parts(older, max(1_000, window // 2 - limit), _MOST_PARTS):
             said = f"EARLIER SUMMARY: {summary}\n{part}" if summary else part
@@ -84,11 +83,12 @@ class SummaryCompressor:
                 session_id=context.session_id,
             )
             response = await _answer(provider, request, context)
-            usage = add_usage(usage, response.usage)
+            context.report(provider, request, response)
             summary = content_text(response.message.content).strip()
             if not summary:
                 raise ProviderError("the summary came back empty", kind=ErrorKind.UNKNOWN)
-        return Compressed((summary_message(Summary(summary, quotes_of(older))),), usage)
+        quotes = fit_quotes(quotes_of(older), plan.words_tokens)
+        return Compressed((summary_message(Summary(summary, quotes)),))
 
 
 async def _answer(provider: Provider, request: ChatRequest, context: CompressionContext) -> ChatResponse:

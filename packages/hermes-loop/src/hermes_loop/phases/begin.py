@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hermes_loop.budget import TurnBudget
+from hermes_loop.budget import Spent, TurnBudget
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import BeginVerdict, Finish, Proceed, Stop
 from hermes_messages import TranscriptState
 
-__all__ = ["begin_iteration", "decide_iteration"]
+__all__ = ["begin_again", "begin_iteration", "decide_iteration"]
 
 
 def decide_iteration(
@@ -25,9 +25,27 @@ def decide_iteration(
         return Proceed()
     if best_answer is not None:
         return Finish(spent.reason, best_answer)
+    return _summary_or_stop(budget, spent, state)
+
+
+def _summary_or_stop(budget: TurnBudget, spent: Spent, state: TranscriptState) -> Proceed | Stop:
     if state is TranscriptState.RESULTS_GIVEN and spent.may_sum_up and budget.take_grace():
         return Proceed("summary")
     return Stop(spent.reason, spent.text)
+
+
+def begin_again(turn: TurnState) -> Stop | None:
+    """Look at the budget again before a request whose iteration was taken, for a compression came between:
+    the request becomes the grace call, or is not sent."""
+    spent = None if turn.summary_call else turn.budget.spent_by_use
+    if spent is None:
+        return None
+    turn.spent = spent
+    verdict = _summary_or_stop(turn.budget, spent, turn.conversation.state)
+    if isinstance(verdict, Stop):
+        return verdict
+    turn.summary_call = True
+    return None
 
 
 async def begin_iteration(turn: TurnState, deps: TurnDeps) -> BeginVerdict:  # noqa: ARG001 - a phase takes both

@@ -6,8 +6,10 @@ import logging
 from contextlib import aclosing
 from typing import assert_never
 
+from hermes_loop.accounting import account_for
 from hermes_loop.hook_calls import transform_request
 from hermes_loop.phases.assemble import assemble_api_request
+from hermes_loop.phases.begin import begin_again
 from hermes_loop.phases.compress import compress_context
 from hermes_loop.phases.preflight import run_preflight_gate
 from hermes_loop.phases.recovery import discard_attempt, handle_api_error
@@ -42,8 +44,6 @@ from hermes_messages import (
     TextDelta,
     ToolCallArgumentsDelta,
     ToolCallStarted,
-    add_usage,
-    estimate_tokens,
 )
 
 __all__ = ["obtain_response", "perform_api_call", "run_retry_loop", "show"]
@@ -53,9 +53,10 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
     """Assemble, gate, retry loop; a Recheck goes through all three again.
 
     Bounded: each route is tried once for one answer, each change made once for a route, and the context
-    rechecked so often in a turn as its limits say.
+    rechecked so often as the limits say. What a compression cost may spend the budget.
     """
     turn.route_failures.clear()
+    turn.rechecks = 0
     while True:
         outcome = await _assemble_and_send(turn, deps)
         match outcome:
@@ -64,7 +65,10 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
             case Recheck(reason=reason, cause="context"):
                 turn.rechecks += 1
                 if turn.rechecks > deps.limits.rechecks:
-                    return Stop("unsupported", f"the request was rechecked too often: {reason}")
+                    return Stop("context_overflow", f"the request was rechecked too often: {reason}")
+                spent = begin_again(turn)
+                if spent is not None:
+                    return spent
             case Recheck():
                 pass
 
@@ -218,22 +222,11 @@ async def show(turn: TurnState, event: StreamEvent, attempt: object) -> None:
 
 
 def _account(turn: TurnState, request: ChatRequest, response: ChatResponse) -> None:
-    turn.usage = add_usage(turn.usage, response.usage)
-    turn.used.usage = add_usage(turn.used.usage, response.usage)
+    account_for(turn, turn.used, request, response)
     turn.step_usage = response.usage
-    turn.budget.add(response.usage, _estimate(turn, request, response))
     turn.last_input_tokens = response.usage.input_tokens if response.usage else None
     if turn.last_input_tokens is not None and not turn.summary_call:
         turn.conversation.calibrate(turn.last_input_tokens)
-
-
-def _estimate(turn: TurnState, request: ChatRequest, response: ChatResponse) -> int:
-    """Tokens of a call whose host did not tell; 0 where nobody asks."""
-    usage = response.usage
-    is_told = usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
-    if is_told or turn.budget.limits.tokens is None:
-        return 0
-    return estimate_tokens(request.history, request.tools) + estimate_tokens([response.message])
 
 
 async def _wait(turn: TurnState, deps: TurnDeps, seconds: float) -> Stop | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
+from hermes_loop.accounting import account_for_summary
 from hermes_loop.compression.plan import (
     Kept,
     joined,
@@ -17,6 +19,7 @@ from hermes_loop.compression.plan import (
 from hermes_loop.compression.protocol import Compressed, CompressionContext, CompressionPlan
 from hermes_loop.events import ContextCompressed, StatusChanged
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
+from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Recheck, Stop
@@ -24,10 +27,11 @@ from hermes_messages import (
     HermesError,
     Message,
     StoreError,
+    SystemMessage,
     Transcript,
-    add_usage,
     estimate_tokens,
 )
+from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import NewMessage, StoredMessage, SupportsCompression
 
 __all__ = ["can_compress", "compress_context"]
@@ -38,10 +42,12 @@ class _NoGainError(HermesError):
 
 
 def can_compress(turn: TurnState, deps: TurnDeps, *, refused: bool) -> bool:
-    """Whether an attempt may be made: not too often in a turn, and after a failure not at once, unless the
-    host `refused` the prompt as it is."""
+    """Whether an attempt may be made: not too often in a turn nor for one answer, and after a failure not at
+    once, unless the host `refused` the prompt as it is."""
     control = deps.compression
     if control is None or turn.summary_call or turn.compressions >= control.settings.per_turn:
+        return False
+    if turn.rechecks >= deps.limits.rechecks:
         return False
     return refused or deps.clock.monotonic() >= control.not_before
 
@@ -88,34 +94,32 @@ async def _shorter(turn: TurnState, deps: TurnDeps) -> list[Kept] | None:
     settings = control.settings
     messages = turn.conversation.messages
     size = estimate_tokens(messages)
-    plan = plan_compression(messages, _room(turn, size), settings)
+    prompt = estimate_tokens(turn.conversation.history(), turn.snapshot.tools)
+    least = int(prompt * settings.least_saving)
+    plan = plan_compression(messages, _room(turn, size, prompt), settings)
+    tail = shortened_tail(messages, plan.end, settings.result_characters)
+    saved = estimate_tokens(messages[plan.end :]) - estimate_tokens([message for message, _ in tail])
     compressed = Compressed(tuple(messages[plan.begin : plan.end]))
-    asked = worth_a_summary(messages, plan)
-    if asked:
+    rounds: list[Kept] = []
+    if worth_a_summary(messages, plan, saved, least):
         answer = await _ask(turn, deps, messages, plan)
         if answer is None:
             return None
         compressed = answer
-        turn.usage = add_usage(turn.usage, compressed.usage)
-        turn.used.usage = add_usage(turn.used.usage, compressed.usage)
-        turn.budget.add(compressed.usage, 0)
-    new = joined(
-        compressed.messages,
-        kept_rounds(messages, plan, settings.keep_tools) if asked else [],
-        shortened_tail(messages, plan.end, settings.result_characters),
-        messages,
-        settings.keep_images,
-    )
-    _check(new, size, settings.least_saving)
+        rounds = kept_rounds(messages, plan, settings.keep_tools, settings.result_characters)
+    new = joined(compressed.messages, rounds, tail, messages, settings.keep_images)
+    _check(new, size, least)
     return new
 
 
-def _room(turn: TurnState, size: int) -> int:
-    """The model's window in the units of an uncorrected estimate of the messages, which are `size` long."""
+def _room(turn: TurnState, size: int, prompt: int) -> int:
+    """What the model's window leaves for the messages, in the units of an uncorrected estimate, by which they
+    are `size` long and the whole prompt is `prompt`."""
     window = turn.route.info.context_window
     if window is None:
         return size
-    return min(size, window * size // max(turn.conversation.prompt_tokens(turn.snapshot.tools), 1))
+    in_these_units = window * prompt // max(turn.conversation.prompt_tokens(turn.snapshot.tools), 1)
+    return max(1, min(size, in_these_units - (prompt - size)))
 
 
 async def _ask(
@@ -129,6 +133,7 @@ async def _ask(
         provider=turn.route.provider,
         model=turn.route.model,
         sleep=deps.clock.sleep,
+        report=partial(account_for_summary, turn),
     )
     answer: Compressed | None = None
     deadline = asyncio.timeout(control.settings.timeout_s)
@@ -136,7 +141,11 @@ async def _ask(
         with turn.interrupt.scope():
             async with deadline:
                 await deps.routes.open(turn.route)
-                answer = await control.compressor.compress(messages, plan, context)
+                answer = _whole(await control.compressor.compress(messages, plan, context))
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            raise
+        raise _NoGainError(f"something that the compressor awaited was cancelled ({error!r})") from error
     except TimeoutError as error:
         if deadline.expired():
             raise
@@ -148,11 +157,20 @@ async def _ask(
     return answer
 
 
-def _check(new: Sequence[Kept], size: int, least_saving: float) -> None:
-    """Raise `HermesError` unless `new` is a valid conversation that is shorter than before."""
+def _whole(answer: object) -> Compressed:
+    """Raises `TypeError`, `InvariantError` for what can be no beginning of a conversation."""
+    if not isinstance(answer, Compressed):
+        raise TypeError(f"it must return Compressed, not {type(answer).__name__}")
+    if any(isinstance(message, SystemMessage) for message in Transcript(answer.messages)):
+        raise TypeError("a system message is no part of a conversation")
+    return answer
+
+
+def _check(new: Sequence[Kept], size: int, least: int) -> None:
+    """Raise `HermesError` unless `new` is a valid conversation that is `least` tokens shorter than before."""
     Transcript(message for message, _ in new)
     shorter = estimate_tokens([message for message, _ in new])
-    if shorter > size * (1 - least_saving):
+    if shorter >= size or size - shorter < least:
         raise _NoGainError(f"about {size} tokens would have become {shorter}")
 
 
@@ -170,6 +188,7 @@ async def _adopt(turn: TurnState, deps: TurnDeps, new: Sequence[Kept]) -> Stop |
             named = _named(turn, conversation.messages, rows, new)
             await archive.archive_and_compact(turn.session_id, named, lease=turn.lease.token)
         except StoreError as error:
+            conversation.read_under(_NOBODY)
             return stop_for_store_error(turn, error)
         except BaseException:
             conversation.read_under(_NOBODY)
@@ -185,11 +204,21 @@ _NOBODY = -1
 def _named(
     turn: TurnState, old: Sequence[Message], rows: Sequence[StoredMessage], new: Sequence[Kept]
 ) -> list[NewMessage]:
-    """`new` with identities: that of the stored message where one is the same, else a new one."""
+    """`new` with identities: that of the stored message where one is the same, else a new one. Where the host
+    gave only the newest part of what is stored, the rest stays in front of it as it is."""
     shift = len(rows) - len(old)
     named: list[NewMessage] = []
+    if shift > 0 and all(
+        _alike(row.message, message) for row, message in zip(rows[shift:], old, strict=True)
+    ):
+        named += [NewMessage(row.uid, row.message) for row in rows[:shift]]
     for message, place in new:
         row = rows[place + shift] if place is not None and 0 <= place + shift < len(rows) else None
-        same = row is not None and place is not None and row.message == old[place]
+        same = row is not None and place is not None and _alike(row.message, old[place])
         named.append(NewMessage(row.uid if same and row is not None else turn.next_uid(), message))
     return named
+
+
+def _alike(stored: Message, message: Message) -> bool:
+    """A host hands a history over in the plain shape, which does not tell everything that is stored."""
+    return stored == message or to_dicts([stored]) == to_dicts([message])
