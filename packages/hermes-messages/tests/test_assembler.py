@@ -522,3 +522,13 @@ def test_no_argument_text_is_ever_lost(
     assert len(set(ids)) == len(ids)
     assert all(call.name and call.id for call in calls)
     assert sent == sum(len(call.arguments) for call in calls) + sum(len(call.arguments) for call in partial)
+
+
+def test_thousands_of_calls_that_share_an_id_do_not_take_the_square_of_their_number() -> None:
+    many = 20_000
+    shared = [ToolCallChunk(number, "a", f"f{number}", "{}") for number in range(many)]
+    calls = assemble(shared)[1].message.tool_calls
+    assert [call.id for call in calls[:3]] == ["a", "a_2", "a_3"]
+    assert len({call.id for call in calls}) == many
+    nameless = [ToolCallChunk(number, None, "f", "{}") for number in range(many)]
+    assert len({call.id for call in assemble(nameless)[1].message.tool_calls}) == many

@@ -387,3 +387,11 @@ def test_every_kind_of_change_is_met_above() -> None:
         [HI, asks("a"), AssistantMessage(""), AssistantMessage("x"), AssistantMessage("y")],
     ]
     assert {change.kind for messages in broken for change in repair(messages).changes} == set(RepairKind)
+
+
+@pytest.mark.parametrize("call_id", ["", "a"])
+def test_thousands_of_calls_with_one_id_do_not_take_the_square_of_their_number(call_id: str) -> None:
+    calls = tuple(ToolCall(call_id, "f", "{}") for _ in range(20_000))
+    repaired = repair([UserMessage("x"), AssistantMessage(tool_calls=calls)]).messages[1]
+    assert isinstance(repaired, AssistantMessage)
+    assert len({call.id for call in repaired.tool_calls}) == len(calls)

@@ -397,3 +397,39 @@ def test_openai_rows_survive(messages: list[Message]) -> None:
 def test_what_is_no_openai_row_is_refused(row: OpenAIRow) -> None:
     with pytest.raises(MessageFormatError):
         from_openai_row(row)
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"_unparsed":"<think>"}', '{"_unparsed":{"a":1}}', '{"_unparsed":5}', "no object", "[]"]
+)
+def test_arguments_that_look_like_the_stand_in_for_others_survive(arguments: str) -> None:
+    messages: list[Message] = [
+        UserMessage("x"),
+        AssistantMessage(tool_calls=(ToolCall("a", "f", arguments),)),
+        ToolMessage("a", "y", "f"),
+    ]
+    assert from_trajectory(to_trajectory(messages)) == messages
+
+
+@pytest.mark.parametrize("arguments", [0, False, [], ""])
+def test_foreign_arguments_that_are_no_object_are_not_taken_for_none(arguments: object) -> None:
+    value = f"<tool_call>{json.dumps({'name': 'f', 'arguments': arguments})}</tool_call>"
+    [message] = from_trajectory([{"from": "gpt", "value": value}])
+    assert isinstance(message, AssistantMessage)
+    assert message.tool_calls[0].arguments == (arguments if arguments == "" else json.dumps(arguments))
+
+
+def test_a_row_full_of_opening_tags_does_not_take_the_square_of_its_length() -> None:
+    many = 20_000  # with a search to the end from each of them, minutes
+    assert from_trajectory([{"from": "gpt", "value": "<tool_call>" * many}]) == [
+        AssistantMessage("<tool_call>" * many)
+    ]
+    system = [{"from": "system", "value": "<tools>" * many}]
+    assert from_trajectory(system) == [SystemMessage("<tools>" * many)]
+    assert tools_from_trajectory(system) == []
+    with pytest.raises(MessageFormatError):
+        from_trajectory([{"from": "tool", "value": "<tool_response>" * many}])
+
+
+def test_a_list_of_tools_that_nests_without_end_is_no_list_of_tools() -> None:
+    assert tools_from_trajectory([{"from": "system", "value": f"<tools>{'[' * 100_000}</tools>"}]) == []

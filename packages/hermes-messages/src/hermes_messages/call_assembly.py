@@ -42,7 +42,10 @@ def is_json_object(text: str) -> bool:
 
 
 class OpenCall:
-    """A call that is being put together. `id` and `position` are set when it is shown to the consumer."""
+    """A call that is being put together, the `place`th of its response.
+
+    `id` and `position` are set when it is shown to the consumer.
+    """
 
     __slots__ = (
         "_depth",
@@ -54,11 +57,13 @@ class OpenCall:
         "id",
         "index",
         "name",
+        "place",
         "position",
     )
 
-    def __init__(self, index: int | None) -> None:
+    def __init__(self, index: int | None, place: int) -> None:
         self.index = index
+        self.place = place
         self.host_id: str | None = None
         self.name = ""
         self.id = ""
@@ -103,13 +108,14 @@ class OpenCall:
 class CallTable:
     """The calls of one response in the order in which they were opened."""
 
-    __slots__ = ("_by_id", "_by_index", "_used_ids", "calls")
+    __slots__ = ("_by_id", "_by_index", "_next_number", "_used_ids", "calls")
 
     def __init__(self) -> None:
         self.calls: list[OpenCall] = []
         self._by_id: dict[str, OpenCall] = {}
         self._by_index: dict[int, OpenCall] = {}
         self._used_ids: set[str] = set()
+        self._next_number: dict[str, int] = {}
 
     def route(self, chunk: ToolCallChunk) -> OpenCall | None:
         """The call that `chunk` belongs to, opened if need be. None for a fragment that says nothing."""
@@ -123,11 +129,12 @@ class CallTable:
 
     def assign_id(self, call: OpenCall) -> None:
         """Fix the id under which the call is known from now on: the host's, made unique, or a made one."""
-        wanted = call.host_id or f"call_{self.calls.index(call)}"
-        chosen, number = wanted, 2
+        wanted = call.host_id or f"call_{call.place}"
+        chosen, number = wanted, self._next_number.get(wanted, 2)
         while chosen in self._used_ids:
             chosen = f"{wanted}_{number}"
             number += 1
+        self._next_number[wanted] = number
         self._used_ids.add(chosen)
         call.id = chosen
 
@@ -162,7 +169,7 @@ class CallTable:
         return last
 
     def _open(self, chunk: ToolCallChunk, host_id: str | None) -> OpenCall:
-        call = OpenCall(chunk.index)
+        call = OpenCall(chunk.index, len(self.calls))
         call.host_id = host_id
         self.calls.append(call)
         if host_id is not None:

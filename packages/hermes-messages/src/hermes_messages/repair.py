@@ -182,6 +182,7 @@ class _Repairer:
         """`message` with a name and an id of its own for each call; the same object when all is well."""
         taken = {call.id for call in message.tool_calls}
         seen: set[str] = set()
+        numbers: dict[str, int] = {}
         calls: list[ToolCall] = []
         for position, given in enumerate(message.tool_calls):
             call = given
@@ -189,7 +190,7 @@ class _Repairer:
                 call = replace(call, name=self._name_of_result(round_, position) or NAMELESS_TOOL)
                 self._changed(RepairKind.CALL_NAMED, index, given.id)
             if not call.id or call.id in seen:
-                call = replace(call, id=_free_id(call.id or "call", taken))
+                call = replace(call, id=_free_id(call.id or "call", taken, numbers))
                 self._changed(RepairKind.CALL_ID_CHANGED, index, given.id)
             taken.add(call.id)
             seen.add(call.id)
@@ -225,10 +226,12 @@ class _Repairer:
         self.changes.append(RepairChange(kind, index, call_id))
 
 
-def _free_id(stem: str, taken: set[str]) -> str:
-    number = 2 if stem in taken else 1
+def _free_id(stem: str, taken: set[str], numbers: dict[str, int]) -> str:
+    """The first id of `stem` that is not taken; `numbers` remembers up to where all of a stem's are."""
+    number = numbers.get(stem) or (2 if stem in taken else 1)
     while f"{stem}_{number}" in taken:
         number += 1
+    numbers[stem] = number
     return f"{stem}_{number}"
 
 

@@ -11,8 +11,9 @@ A trajectory has the rows `system`, `human`, `gpt` and `tool`:
 
 `from_trajectory` gives back roles, texts, reasoning, calls and results. What the format has no place for is
 lost: media (a line of text stands for it), usage, a result's status, `extra`, whether an absent text was
-None or "", the spacing of arguments, and the ids of calls that were never answered. Arguments that are no
-JSON object travel as {"_unparsed": "<the text>"}. How text that holds these tags survives is described in
+None or "", the spacing of arguments, the ids of calls that were never answered and, where only some calls of
+one tool were answered in a round, which of them. Arguments that are no JSON object, or one with the only key
+`_unparsed`, travel as {"_unparsed": "<the text>"}. How text that holds these tags survives is described in
 `hermes_messages.trajectory_text`.
 """
 
@@ -20,8 +21,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -64,10 +65,7 @@ _CALL_FORMAT: Final = (
 )
 _TOOL_SPEAKERS: Final = frozenset({"tool", "observation"})
 _UNPARSED: Final = "_unparsed"
-_TOOLS: Final = re.compile(r"<tools>\n?(.*?)\n?</tools>", re.DOTALL)
 _THINK: Final = re.compile(r"\A\s*<think>\n?(.*?)</think>\n?", re.DOTALL)
-_CALL: Final = re.compile(r"<tool_call>\n?(.*?)\n?</tool_call>", re.DOTALL)
-_RESPONSE: Final = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.DOTALL)
 
 
 def to_trajectory(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> list[dict[str, str]]:
@@ -127,9 +125,10 @@ def _gpt_value(message: AssistantMessage) -> str:
 
 def _argument_object(text: str) -> JsonObject:
     try:
-        return parse_arguments_tolerantly(text).arguments
+        arguments = parse_arguments_tolerantly(text).arguments
     except ArgumentsError:
         return {_UNPARSED: text}
+    return {_UNPARSED: text} if arguments.keys() == {_UNPARSED} else arguments
 
 
 def _responses(results: Sequence[ToolMessage], calls: Sequence[ToolCall]) -> str:
@@ -182,12 +181,12 @@ def from_trajectory(rows: Iterable[Mapping[str, str]]) -> list[Message]:
 def tools_from_trajectory(rows: Iterable[Mapping[str, str]]) -> list[ToolSpec]:
     """The tools that the system row lists; empty when it lists none that can be read."""
     for row in rows:
-        found = _TOOLS.search(row.get("value", "")) if row.get("from") == "system" else None
+        found = next(_blocks(row.get("value", ""), "tools"), None) if row.get("from") == "system" else None
         if found is None:
             continue
         try:
-            listed = json.loads(found.group(1))
-        except ValueError:
+            listed = json.loads(found.text)
+        except (ValueError, RecursionError):
             return []
         specs = (_read_tool(item) for item in listed if isinstance(item, dict))
         return [spec for spec in specs if spec is not None]
@@ -206,9 +205,9 @@ def _read_tool(item: JsonObject) -> ToolSpec | None:
 
 def _system_text(value: str) -> str | None:
     """The system text before our tool section; None when there is nothing but the tool section."""
-    found = _TOOLS.search(value)
-    if found is not None and value[: found.start()].endswith(_INTRODUCTION):
-        text = value[: found.start() - len(_INTRODUCTION)]
+    found = next(_blocks(value, "tools"), None)
+    if found is not None and value.endswith(_INTRODUCTION, 0, found.start):
+        text = value[: found.start - len(_INTRODUCTION)]
         if not text:
             return None
         value = text.removesuffix("\n\n")
@@ -223,14 +222,12 @@ def _read_gpt(value: str, index: int) -> AssistantMessage:
         value = value[thought.end() :]
     calls: list[ToolCall] = []
     text, end = value, len(value)
-    for place, found in enumerate(_CALL.finditer(value)):
+    for place, found in enumerate(_blocks(value, "tool_call")):
         text = (
-            value[: found.start()].removesuffix("\n")
-            if place == 0
-            else text + value[end : found.start()].strip()
+            value[: found.start].removesuffix("\n") if place == 0 else text + value[end : found.start].strip()
         )
-        calls.append(_read_call(found.group(1), place, index))
-        end = found.end()
+        calls.append(_read_call(found.text, place, index))
+        end = found.end
     text += value[end:].strip() if calls else ""
     return AssistantMessage(
         content=GPT_TAGS.restored(text) or (None if calls else ""),
@@ -247,15 +244,16 @@ def _read_call(text: str, place: int, index: int) -> ToolCall:
     if isinstance(arguments, dict) and arguments.keys() == {_UNPARSED}:
         arguments = arguments[_UNPARSED]
     if not isinstance(arguments, str):
-        arguments = json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"))
+        arguments = {} if arguments is None else arguments
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
     given = body.get("id")
     return ToolCall(given if isinstance(given, str) else f"call_{index}_{place + 1}", name, arguments)
 
 
 def _read_responses(value: str, index: int) -> list[ToolMessage]:
     results = []
-    for found in _RESPONSE.finditer(value):
-        body = _read_object(found.group(1), "tool_response", index)
+    for found in _blocks(value, "tool_response"):
+        body = _read_object(found.text, "tool_response", index)
         call_id, name, content = body.get("tool_call_id"), body.get("name"), body.get("content")
         if not isinstance(content, str):
             content = json.dumps(content, ensure_ascii=False)
@@ -267,6 +265,28 @@ def _read_responses(value: str, index: int) -> list[ToolMessage]:
     if not results:
         raise MessageFormatError("a tool row without a tool_response", index=index, path="$.value")
     return results
+
+
+class _Block(NamedTuple):
+    """What stands between a pair of tags, without the line ends next to them, and where the tags stand."""
+
+    start: int
+    end: int
+    text: str
+
+
+def _blocks(value: str, tag: str) -> Iterator[_Block]:
+    """The blocks of `tag`, none inside another; the time grows with the length of `value` only."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    start = value.find(opening)
+    while start >= 0:
+        begin = start + len(opening)
+        close = value.find(closing, begin)
+        if close < 0:
+            return
+        end = close + len(closing)
+        yield _Block(start, end, value[begin:close].removeprefix("\n").removesuffix("\n"))
+        start = value.find(opening, end)
 
 
 def _read_object(text: str, what: str, index: int) -> JsonObject:
