@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Sequence
 
@@ -190,3 +191,18 @@ def test_a_view_can_not_be_longer_than_its_log() -> None:
     for length in (-1, 2):
         with pytest.raises(ValueError, match="view of"):
             History(log, length)
+
+
+def test_a_copy_of_a_log_is_a_log_of_its_own() -> None:
+    log = MessageLog([UserMessage("a")])
+    view = log.view()
+    copy.copy(log).append(UserMessage("b"))
+    log.append(UserMessage("c"))
+    assert list(view) == [UserMessage("a")]
+    assert list(log.view()) == [UserMessage("a"), UserMessage("c")]
+
+
+@pytest.mark.parametrize("name", ["log", "logged"])
+def test_a_view_can_not_be_pointed_elsewhere(name: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(History.of([UserMessage("a")]), name, 0)

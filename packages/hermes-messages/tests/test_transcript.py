@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import gc
 import time
 
@@ -219,3 +220,13 @@ def test_append_costs_the_same_at_any_length() -> None:
         assert min(seconds(long, 300) for _ in range(5)) < 4 * short
     finally:
         gc.enable()
+
+
+def test_a_copy_of_a_transcript_can_not_spoil_it() -> None:
+    transcript = Transcript([HI])
+    other = copy.copy(transcript)
+    other.append(ANSWER)
+    assert list(transcript) == [HI]
+    assert list(other) == [HI, ANSWER]
+    transcript.append(ANSWER)
+    assert (transcript.state, len(transcript)) == (other.state, len(other))

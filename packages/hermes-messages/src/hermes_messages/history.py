@@ -39,6 +39,9 @@ class MessageLog:
     def __len__(self) -> int:
         return len(self._messages)
 
+    def __copy__(self) -> MessageLog:
+        return MessageLog(self._messages)
+
 
 class History(Sequence[Message]):
     """The first `logged` messages of a log, and a tail that belongs to this view alone. Equal to any sequence
@@ -47,15 +50,25 @@ class History(Sequence[Message]):
     A tail is for what is said in one request only, such as a note with the time: nothing before it changes.
     """
 
-    __slots__ = ("_tail", "log", "logged")
+    __slots__ = ("_log", "_logged", "_tail")
 
     def __init__(self, log: MessageLog, length: int, tail: tuple[Message, ...] = ()) -> None:
         """Raises `ValueError` for a length that the log does not have."""
         if not 0 <= length <= len(log):
             raise ValueError(f"a view of {length} messages on a log of {len(log)}")
-        self.log = log
-        self.logged = length
+        self._log = log
+        self._logged = length
         self._tail = tail
+
+    @property
+    def log(self) -> MessageLog:
+        """The log that this is a view of."""
+        return self._log
+
+    @property
+    def logged(self) -> int:
+        """How many messages of the log the view shows, its tail not counted."""
+        return self._logged
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> History:
@@ -64,10 +77,10 @@ class History(Sequence[Message]):
 
     def with_tail(self, messages: Iterable[Message]) -> History:
         """The same view with `messages` behind it."""
-        return History(self.log, self.logged, (*self._tail, *messages))
+        return History(self._log, self._logged, (*self._tail, *messages))
 
     def __len__(self) -> int:
-        return self.logged + len(self._tail)
+        return self._logged + len(self._tail)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -76,19 +89,19 @@ class History(Sequence[Message]):
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
-            if step < 0 or (step > 1 and stop > self.logged):
+            if step < 0 or (step > 1 and stop > self._logged):
                 return tuple(self)[index]
-            tail = self._tail[max(0, start - self.logged) : max(0, stop - self.logged)]
-            return (*self.log._messages[start : min(stop, self.logged) : step], *tail)  # noqa: SLF001 - one module
+            tail = self._tail[max(0, start - self._logged) : max(0, stop - self._logged)]
+            return (*self._log._messages[start : min(stop, self._logged) : step], *tail)  # noqa: SLF001 - one module
         position = index if index >= 0 else len(self) + index
         if not 0 <= position < len(self):
             raise IndexError(index)
-        if position >= self.logged:
-            return self._tail[position - self.logged]
-        return self.log._messages[position]  # noqa: SLF001 - one module
+        if position >= self._logged:
+            return self._tail[position - self._logged]
+        return self._log._messages[position]  # noqa: SLF001 - one module
 
     def __iter__(self) -> Iterator[Message]:
-        logged = islice(self.log._messages, self.logged)  # noqa: SLF001 - one module
+        logged = islice(self._log._messages, self._logged)  # noqa: SLF001 - one module
         return chain(logged, self._tail) if self._tail else logged
 
     def __eq__(self, other: object) -> bool:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from hermes_messages.errors import InvariantError
@@ -81,6 +82,10 @@ class Transcript:
         """The conversation so far as an immutable view, for a request."""
         return self._log.view()
 
+    def __copy__(self) -> Transcript:
+        """A transcript with a log of its own: what is appended to one is not seen in the other."""
+        return Transcript(self)
+
     def __len__(self) -> int:
         return len(self._log)
 
@@ -95,19 +100,21 @@ def validate(messages: Iterable[Message]) -> list[InvariantError]:
     """
     found: list[InvariantError] = []
     state = TranscriptState.EMPTY
-    owed: list[str] = []
+    owed: dict[str, int] = {}  # by id, how many; in the model's order
     for index, message in enumerate(messages):
         found.extend(_violations(message, index, state, owed))
         match message:
             case SystemMessage():
                 state = TranscriptState.PRIMED if state is TranscriptState.EMPTY else state
             case UserMessage():
-                state, owed = TranscriptState.ASKED, []
+                state, owed = TranscriptState.ASKED, {}
             case AssistantMessage() if not is_blank(message):
-                owed = [call.id for call in message.tool_calls]
+                owed = dict(Counter(call.id for call in message.tool_calls))
                 state = TranscriptState.RESULTS_OWED if owed else TranscriptState.ANSWERED
             case ToolMessage() if message.tool_call_id in owed:
-                owed.remove(message.tool_call_id)
+                owed[message.tool_call_id] -= 1
+                if not owed[message.tool_call_id]:
+                    del owed[message.tool_call_id]
                 state = state if owed else TranscriptState.RESULTS_GIVEN
             case _:
                 pass
