@@ -93,3 +93,19 @@ def test_tool_schema_bytes_are_the_same_in_each_request() -> None:
 def test_provider_options_hide_the_key() -> None:
     options = ProviderOptions(api_key="sk-secret", settings={"header": "sk-secret"})
     assert "sk-secret" not in repr(options)
+
+
+@pytest.mark.parametrize("extra", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a":"\xff"}'])
+def test_json_that_nests_without_end_or_is_no_utf8_is_a_format_error(extra: bytes) -> None:
+    message = b'{"role":"user","content":"x","extra":' + extra + b"}"
+    with pytest.raises(MessageFormatError):
+        decode_message(message)
+    with pytest.raises(MessageFormatError):
+        decode_messages(b"[" + message + b"]")
+
+
+def test_a_buffer_that_changes_later_changes_no_message() -> None:
+    data = bytearray(encode_messages([UserMessage("x", extra=Raw(b'{"kept":1}'))]))
+    [message] = decode_messages(data)  # type: ignore[arg-type]
+    data[:] = data.replace(b"kept", b"lost")
+    assert message.extra == Raw(b'{"kept":1}')

@@ -245,3 +245,22 @@ def test_an_extra_that_is_no_object_never_breaks_the_json_around_it(extra: bytes
 def test_half_characters_are_refused_when_written() -> None:
     with pytest.raises(MessageFormatError, match="UTF-8"):
         to_json([UserMessage("\ud83d")])
+
+
+def test_any_buffer_is_read_and_not_kept() -> None:
+    text = b'[{"role":"user","content":"x","kept":1}]'
+    data = bytearray(text)
+    [message] = messages_from_json(data)  # type: ignore[arg-type]
+    data[:] = data.replace(b"kept", b"lost")
+    assert to_json([message]) == text
+    assert messages_from_json(memoryview(text)) == [message]  # type: ignore[arg-type]
+
+
+class Noted(UserMessage, frozen=True, tag="user"):
+    note: str = ""
+
+
+def test_a_message_of_a_subclass_is_written_as_the_message_that_it_is() -> None:
+    for message in (Noted("x", note="n"), Noted("x", extra=Raw(b'{"a":1}'), note="n")):
+        assert json.loads(to_json([message])) == to_dicts([message])
+        assert to_dicts([message])[0]["role"] == "user"

@@ -118,19 +118,32 @@ def encode_messages(messages: Sequence[Message]) -> bytes:
 
 
 def decode_message(data: bytes | str) -> Message:
-    """The inverse of `encode_message`. Raises `MessageFormatError` on anything else."""
+    """The inverse of `encode_message`; keys that the structs do not have are passed over.
+
+    Raises `MessageFormatError` on anything else.
+    """
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeError) as error:
+        return _decoder.decode(_checked(data))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MessageFormatError(str(error)) from error
 
 
 def decode_messages(data: bytes | str) -> list[Message]:
-    """The inverse of `encode_messages`. Raises `MessageFormatError` on anything else."""
+    """The inverse of `encode_messages`. Reads and raises as `decode_message` does."""
     try:
-        return _list_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeError) as error:
+        return _list_decoder.decode(_checked(data))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise MessageFormatError(str(error)) from error
+
+
+def _checked(data: bytes | str) -> bytes | str:
+    """`data` as nobody can change it, for `extra` and replay blocks are slices of it, and all of it UTF-8."""
+    if isinstance(data, str):
+        return data
+    data = bytes(data)  # the same object, unless it is a buffer that can be written to
+    if not data.isascii():
+        data.decode()  # the decoder looks at no text inside of these slices
+    return data
 
 
 def _encode(value: Message | list[Message] | tuple[Message, ...]) -> bytes:

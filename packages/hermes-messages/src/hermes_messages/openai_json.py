@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType
 
 from hermes_messages.errors import MessageFormatError
-from hermes_messages.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.openai_json_reading import messages_from_json, read_json
 from hermes_messages.openai_shape import message_to_dict
 
@@ -47,6 +47,7 @@ class _AssistantOut(Struct, gc=False, omit_defaults=True, tag_field="role", tag=
     name: str | None = None
 
 
+_PLAIN_KINDS: Final = frozenset({SystemMessage, UserMessage, ToolMessage})
 _CALL_KEYS: Final = frozenset({"id", "type", "function"})
 
 
@@ -74,7 +75,9 @@ def to_json(messages: Iterable[Message], *, full: bool = False) -> bytes:
 def _plain_out(message: Message) -> object | None:
     """What is encoded to the message in the OpenAI shape; None for all but the ordinary forms."""
     content = message.content
-    if type(content) is not str or (type(message) is ToolMessage and message.status != "ok"):
+    if type(content) is not str or type(message) not in _PLAIN_KINDS:  # a subclass may have more fields
+        return None
+    if type(message) is ToolMessage and message.status != "ok":
         return None
     if message.extra is None:
         return message

@@ -155,8 +155,7 @@ def read_json(data: bytes | str) -> ReadResult:
     Raises `MessageFormatError` for what is no JSON list, and as `read_dicts` does.
     """
     try:
-        if isinstance(data, str):
-            data = data.encode()
+        data = data.encode() if isinstance(data, str) else bytes(data)  # no buffer that may change later
         if not data.isascii():
             data.decode()  # a skipped string is not checked by the decoders below
         return _read_clean(data) or _Pass(data).read()

@@ -6,6 +6,7 @@ Wire facts: the message, part and call objects of OpenAI's chat-completions API;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeGuard, get_args
 
@@ -216,9 +217,9 @@ class DictReader:
         name = inner.get("name")
         if not isinstance(name, str):
             self._notes.note(QuirkKind.MISSING_NAME, f"{at}.name")
-            name = "" if name is None else str(name)
+            name = "" if name is None else self._notes.encoded(name, f"{at}.name").decode()
         extra = {key: item for key, item in value.items() if key not in known}
-        if extra.get("type", "") in {"function", None}:
+        if "type" in extra and (extra["type"] is None or extra["type"] == "function"):
             extra.pop("type")
         if inner is not value:
             more = {key: item for key, item in inner.items() if key not in {"name", "arguments"}}
@@ -248,7 +249,10 @@ class DictReader:
             return ""
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._notes.note(QuirkKind.NUMERIC_ID, path)
-            return str(value)
+            try:
+                return str(value)
+            except ValueError as error:  # Python writes no integer of more than 4,300 digits
+                raise self._notes.error(f"an id that can not be read: {error}", path) from error
         raise self._notes.error(f"an id must be text, not {type(value).__name__}", path)
 
     # the rest of a message
@@ -284,9 +288,11 @@ class DictReader:
             return None
         if isinstance(value, Mapping) and value.keys() <= _USAGE_KEYS:
             try:
-                return msgspec.convert(value, Usage)
+                usage = msgspec.convert(value, Usage)
             except msgspec.ValidationError:
-                pass
+                usage = None
+            if usage is not None and (usage.cost_usd is None or math.isfinite(usage.cost_usd)):
+                return usage
         self._keep("usage", value, kept)
         return None
 

@@ -175,8 +175,8 @@ def _merged(known: JsonObject, extra: JsonObject) -> JsonObject:
 def _object(raw: Raw, what: str, index: int) -> JsonObject:
     try:
         value = msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise MessageFormatError(f"{what} is no JSON: {error}", index=index) from error
+    except (ValueError, RecursionError) as error:  # of msgspec's own errors, too, all are values' errors
+        raise MessageFormatError(f"{what} can not be read as JSON: {error}", index=index) from error
     if not isinstance(value, dict):
         raise MessageFormatError(f"{what} is no JSON object", index=index)
     return value
