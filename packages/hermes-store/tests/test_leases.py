@@ -1,8 +1,10 @@
 """One writer at a time: who holds the lease, and what a late writer is told."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,6 +237,84 @@ def test_a_cancelled_wait_leaves_nothing_behind(tmp_path: Path) -> None:
                         await db.release_session_turn_lease(again)
 
     asyncio.run(main())
+
+
+def test_a_cancelled_attempt_leaves_no_lease_that_nobody_knows(tmp_path: Path) -> None:
+    """Where the lease was granted to a caller who is gone, others would wait for its whole time."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            granted = 0
+            for steps in range(1, 12):
+                attempt = asyncio.create_task(db.try_acquire_session_turn_lease("s", "me", 60))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                attempt.cancel()
+                [outcome] = await asyncio.gather(attempt, return_exceptions=True)
+                if isinstance(outcome, LeaseToken):
+                    granted += 1
+                    await db.release_session_turn_lease(outcome)
+                again = await db.try_acquire_session_turn_lease("s", "next", 60)
+                assert again is not None
+                await db.release_session_turn_lease(again)
+            assert granted < 11
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_while_a_bounded_wait_gives_its_place_back_leaves_no_place(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.acquire_session_turn_lease("s", "holder", 60)
+            write, asked = db._backend.write, 0
+
+            async def cancelling(operation: Callable[[], Operation[Any]]) -> Any:
+                nonlocal asked
+                asked += 1
+                if asked == 2:
+                    wait.cancel()  # the place is being given back
+                return await write(operation)
+
+            db._backend.write = cancelling  # type: ignore[method-assign]
+            wait = asyncio.create_task(db.acquire_session_turn_lease("s", "me", 60, wait_s=0))
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+            await tickets(db, 0)
+
+    asyncio.run(main())
+
+
+def test_an_attempt_that_was_rolled_back_gives_nothing_of_others_back(tmp_path: Path) -> None:
+    """The number that it had got is another's by the time when the caller is cancelled."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db, SessionDB(tmp_path / "s.db") as other:
+            write, taken = db._backend.write, None
+
+            async def attempt_twice(operation: Callable[[], Operation[Any]]) -> Any:
+                nonlocal taken
+                if taken is None:
+                    with pytest.raises(ZeroDivisionError):
+                        await write(lambda: rolled_back(operation()))
+                    taken = await other.try_acquire_session_turn_lease("s", "other", 60)
+                    wait.cancel()
+                return await write(operation)
+
+            db._backend.write = attempt_twice  # type: ignore[method-assign]
+            wait = asyncio.create_task(db.acquire_session_turn_lease("s", "me", 60))
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+            assert taken is not None
+            await other.refresh_session_turn_lease(taken, 60)
+            await tickets(other, 0)
+
+    asyncio.run(main())
+
+
+def rolled_back(operation: Operation[Any]) -> Operation[None]:
+    """All that `operation` does, and then a failure."""
+    yield from operation
+    raise ZeroDivisionError
 
 
 def test_a_wait_can_be_bounded(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -404,5 +405,26 @@ def test_the_index_can_be_left_out_and_built_later(tmp_path: Path) -> None:
             assert len(await db.search_messages("stork")) == 2
             await db.rebuild_search_index()
             assert len(await db.search_messages("stork")) == 2
+
+    asyncio.run(main())
+
+
+def test_filters_and_limits_of_any_value_are_answered(tmp_path: Path) -> None:
+    """An odd filter finds nothing, and a limit that no column holds means all."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("a stork"))
+            for odd in ("a\x00b", "\ud800", "\uf8ff", "'", ""):
+                for name in ("session_id", "role", "source", "model"):
+                    assert await db.search_messages("stork", **{name: odd}) == []  # type: ignore[arg-type]
+            for many in (10**20, 2**63, sys.maxsize):
+                assert len(await db.search_messages("stork", limit=many)) == 1
+                assert len(await db.search_messages("stork", after=-many, before=many)) == 1
+                assert len(await db.get_messages("s", limit=many, before=many)) == 1
+                assert len(await db.list_sessions(limit=many)) == 1
+                assert await db.list_sessions(offset=many) == []
+                assert await db.get_messages("s", before=-many) == []
 
     asyncio.run(main())

@@ -208,3 +208,26 @@ def test_ids_too_long_for_an_index_are_refused_alike_everywhere(tmp_path: Path) 
             assert len(await db.list_sessions()) == before
 
     asyncio.run(main())
+
+
+USAGE_OUT_OF_RANGE: list[tuple[Usage | None, int]] = [
+    (Usage(input_tokens=2**63), 1),
+    (Usage(output_tokens=-(2**70)), 1),
+    (Usage(input_tokens=1.5), 1),  # type: ignore[arg-type]
+    (Usage(cost_usd=float("nan")), 1),
+    (Usage(cost_usd=float("inf")), 1),
+    (None, 2**64),
+]
+
+
+def test_usage_that_no_column_holds_is_refused_and_nothing_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            for usage, api_calls in USAGE_OUT_OF_RANGE:
+                with pytest.raises(ConfigurationError, match="nothing was stored"):
+                    await db.update_token_counts("s", usage, api_calls=api_calls)
+            assert await db.get_calls("s") == []
+            assert await db.get_usage_by_model() == []
+
+    asyncio.run(main())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import get_args
@@ -316,6 +317,81 @@ def test_a_file_that_is_cut_or_no_export_is_refused_after_what_is_whole(tmp_path
     asyncio.run(main())
 
 
+def changed(line: bytes, **values: object) -> bytes:
+    return json.dumps(json.loads(line) | values).encode() + b"\n"
+
+
+def test_a_session_that_could_not_be_read_again_is_not_imported(tmp_path: Path) -> None:
+    """Lines that are valid JSON of the right form, whose content was damaged or edited."""
+
+    async def main() -> None:
+        path = tmp_path / "x.jsonl"
+        async with SessionDB(tmp_path / "a.db") as a:
+            await a.create_session("s", metadata={"k": 1})
+            round_ = await a.begin_tool_round("s", "r", CALLS)
+            await a.set_tool_result(round_, 0, ToolMessage("a", "ran"))
+            await a.suspend_round(round_, {"call": "b"})
+            await a.update_token_counts("s", Usage(input_tokens=5), model="m")
+            await a.set_session_state("s", "todos", [1])
+            await a.export_to_file(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        _, session, asked, result, place, call, state = range(7)
+        damage: list[tuple[int, dict[str, object], str]] = [
+            (session, {"id": "\uf8ffzz"}, "id is not written"),
+            (session, {"id": ""}, "empty id"),
+            (session, {"parent_id": "x" * 3000}, "more than 2,000 bytes"),
+            (session, {"metadata": "[]"}, "metadata"),
+            (session, {"metadata": "{"}, "metadata"),
+            (session, {"input_tokens": 2**63}, "too large"),
+            (session, {"title": "a\x00b"}, "title is not written"),
+            (asked, {"body": "{"}, "can not be read"),
+            (asked, {"role": "user"}, "can not be read"),
+            (asked, {"shape": 64}, "can not be read"),
+            (asked, {"pending": "{"}, "wait for a decision"),
+            (result, {"pending": "1"}, "wait for a decision"),
+            (result, {"text": "\uf8ff"}, "text is not written"),
+            (result, {"uid": "r"}, "two messages"),
+            (result, {"position": 1}, "second result"),
+            (place, {"round": 99}, "of no call"),
+            (place, {"position": 2}, "of no call"),
+            (place, {"round": None}, "of no call"),
+            (call, {"api_calls": 2**63}, "too large"),
+            (state, {"value": "tomorrow"}, "no JSON"),
+        ]
+        async with SessionDB(tmp_path / "b.db") as db:
+            for number, values, match in damage:
+                path.write_bytes(
+                    b"".join(changed(line, **values) if n == number else line for n, line in enumerate(lines))
+                )
+                with pytest.raises(StoreError, match=match):
+                    await db.import_sessions(path)
+                assert await db.list_sessions() == []
+            path.write_bytes(b"".join(lines))
+            assert (await db.import_sessions(path)).sessions == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_file_is_neither_replaced_nor_opened(tmp_path: Path) -> None:
+    """Run by root, an export to a device took the device away."""
+
+    async def main() -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            with pytest.raises(ConfigurationError, match="no ordinary file"):
+                await db.export_to_file(pipe)
+        with pytest.raises(StoreError, match="no ordinary file"):
+            async with SessionDB(pipe):
+                pass
+
+    asyncio.run(main())
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["pipe", "s.db"]
+
+
 def test_a_cancelled_export_leaves_no_file(tmp_path: Path) -> None:
     async def main() -> None:
         async with SessionDB(tmp_path / "a.db") as db:
@@ -409,6 +485,63 @@ def test_the_state_file_of_hermes_agent_comes_in(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert path.read_bytes() == before
+
+
+ODD_VALUES = (
+    None,
+    -1,
+    2**62,
+    1.5,
+    float("inf"),
+    "",
+    "x",
+    "a\x00b",
+    b"\xff\xfe",
+    "\x00json:{",
+    "9" * 400,
+    "[" * 9000,
+)
+
+
+def test_odd_rows_of_a_hermes_state_file_stop_nothing(tmp_path: Path) -> None:
+    """SQLite keeps any type in any column; whatever comes in can be read, and goes out and in again."""
+
+    async def main() -> None:
+        for number, value in enumerate(ODD_VALUES):
+            path = tmp_path / f"state{number}.db"
+            make_hermes_state(path)
+            loosen(path)
+            connection = sqlite3.connect(path)
+            for table in ("sessions", "messages"):
+                names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+                for name in names:
+                    which = "WHERE rowid = (SELECT min(rowid) + ? FROM " + table + ")"
+                    connection.execute(
+                        f'UPDATE {table} SET "{name}" = ? {which}', (value, len(name) % 2 + number % 2)
+                    )
+            connection.commit()
+            connection.close()
+            async with SessionDB(tmp_path / f"{number}.db") as db, SessionDB(tmp_path / "copy.db") as copy:
+                report = await db.import_hermes_state(path)
+                assert report.sessions + report.unreadable_rows > 0
+                for record in await db.list_sessions():
+                    await db.export_session(record.id)
+                await db.export_to_file(tmp_path / "x.jsonl")
+                await copy.import_sessions(tmp_path / "x.jsonl")
+
+    asyncio.run(main())
+
+
+def loosen(path: Path) -> None:
+    """Take the types and rules off the columns."""
+    connection = sqlite3.connect(path)
+    for table in ("sessions", "messages"):
+        names = ", ".join(f'"{row[1]}"' for row in connection.execute(f"PRAGMA table_info({table})"))
+        connection.executescript(
+            f"CREATE TABLE loose ({names}); INSERT INTO loose SELECT {names} FROM {table}; "
+            f"DROP TABLE {table}; ALTER TABLE loose RENAME TO {table};"
+        )
+    connection.close()
 
 
 def test_a_store_that_is_only_read_changes_nothing(tmp_path: Path) -> None:

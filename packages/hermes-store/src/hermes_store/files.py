@@ -26,6 +26,7 @@ _link = wrap(os.link)
 _unlink = wrap(os.unlink)
 _fsync = wrap(os.fsync)
 _exists = wrap(os.path.lexists)
+_is_file = wrap(os.path.isfile)
 
 PARTIAL = ".partial"
 OPENING_LIMIT_S = 5.0
@@ -43,8 +44,10 @@ class Writable(Protocol):
 async def new_file(path: str) -> AsyncIterator[Writable]:
     """A file that takes the name `path` at the end of the block, whole and on disk, or not at all.
 
-    Raises `StoreError` when it can not be written.
+    Raises `StoreError` when it can not be written, `ConfigurationError` where that is no file.
     """
+    if await _exists(path) and not await _is_file(path):
+        raise ConfigurationError(f"{path} is no ordinary file; name another. Nothing was written")
     partial = path + PARTIAL
     try:
         file = await _opened(partial, "wb")

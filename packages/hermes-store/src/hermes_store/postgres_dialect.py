@@ -40,7 +40,7 @@ _ONE_LINEAGE = (
     "hashtextextended(current_schema() || '.' || "
     "coalesce((SELECT coalesce(s.lineage, s.id) FROM sessions AS s WHERE s.id = %s), %s), 0)"
 )
-_ANSWER = f"SELECT {_NOW}, pg_current_xact_id()::text, (SELECT max(version) FROM schema_version) FROM"
+_ANSWER = f"SELECT {_NOW}, pg_current_xact_id()::text, current_version() FROM"
 
 _ALL_ALONE = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock({_EVERYTHING}))"
 _ALL_SHARED = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared({_EVERYTHING}))"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import asdict, fields, replace
 
 from hermes_messages import (
     ConfigurationError,
@@ -32,7 +33,10 @@ from hermes_store.backend import Row
 from hermes_store.escaping import escape, unescape
 
 __all__ = [
+    "LARGEST_NUMBER",
+    "LONGEST_KEY",
     "MessageColumns",
+    "check_figures",
     "decode_metadata",
     "encode_json",
     "encode_metadata",
@@ -44,6 +48,7 @@ __all__ = [
     "role_of",
     "session_from_row",
     "stored_message_from_row",
+    "within_rows",
 ]
 
 T = TypeVar("T")
@@ -60,6 +65,10 @@ come back as they are: they spell a lone surrogate, or are no JSON by themselves
 LONGEST_KEY = 2_000
 """Bytes of an id, a uid or a name. PostgreSQL's indexes hold little more; SQLite is held to the same, so that
 sessions can move."""
+
+
+LARGEST_NUMBER = 2**60
+"""The largest figure that is stored; sums of some stay within a column of 64 bits."""
 
 
 class MessageColumns(NamedTuple):
@@ -167,6 +176,21 @@ def key_text(text: str, what: str) -> str:
             f"{what} has {size:,} bytes, {LONGEST_KEY:,} are the most; nothing was stored"
         )
     return escaped
+
+
+def within_rows(number: int) -> int:
+    """`number` as a count of rows or a sequence number: from 0, and not beyond what any table holds."""
+    return min(max(number, 0), LARGEST_NUMBER)
+
+
+def check_figures(usage: Usage | None, api_calls: int) -> None:
+    """Raises `ConfigurationError` for usage that no column holds."""
+    figures = {"api_calls": api_calls} | (asdict(usage) if usage is not None else {})
+    for name, figure in figures.items():
+        whole = isinstance(figure, int) and abs(figure) <= LARGEST_NUMBER
+        cost = name == "cost_usd" and isinstance(figure, float) and math.isfinite(figure)
+        if figure is not None and not whole and not cost:
+            raise ConfigurationError(f"{name}={figure!r} is no figure that can be stored; nothing was stored")
 
 
 def optional_escape(text: str | None) -> str | None:

@@ -67,6 +67,8 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
         raise StoreError(f"SQLite 3.37 or newer is needed, this Python has {sqlite3.sqlite_version}")
     file, is_address = _file_of(path), path.startswith("file:")
     refuse_inherited(file)
+    if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - as SQLite takes the name
+        raise StoreError(f"{path} is no ordinary file; nothing was opened. Name a file for the sessions")
     if read_only:
         address = path if is_address else f"file:{quote(path)}"
         frozen = "&immutable=1" if not is_address and _is_frozen(path) else ""

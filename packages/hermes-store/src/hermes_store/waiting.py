@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-__all__ = ["finish", "retrieve", "settle"]
+__all__ = ["carry_out", "finish", "retrieve", "settle"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -46,6 +46,18 @@ async def finish(work: Coroutine[Any, Any, object], limit_s: float = 5.0) -> Non
         task.cancel()
     elif not task.cancelled() and task.exception() is not None:
         _log.warning("clean-up failed: %s", task.exception())
+
+
+async def carry_out(work: Coroutine[Any, Any, T], limit_s: float) -> T:
+    """Run `work` to its end although the caller is cancelled meanwhile: then at most `limit_s` seconds, and
+    CancelledError is raised."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not await settle(task, limit_s):
+            task.cancel()
+        raise
 
 
 def retrieve(outcome: asyncio.Future[T]) -> None:

@@ -47,6 +47,7 @@ ONLY_SQLITE = {
     "subprocess",
     "threading",
     "journal",
+    "mkfifo",
     # Looking at the file, or at a copy of it.
     "backup",
     "open",

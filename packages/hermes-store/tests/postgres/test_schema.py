@@ -2,6 +2,7 @@
 
 import asyncio
 
+import psycopg
 import pytest
 
 from hermes_messages import StoreError, StoreSchemaError, UserMessage
@@ -115,6 +116,33 @@ def test_a_schema_that_became_newer_while_it_was_open_is_no_longer_written(
             await server.ask(f'UPDATE "{schema}".schema_version SET version = version + 1')
             with pytest.raises(StoreSchemaError, match="newer hermes-store"):
                 await db.append_message("s", UserMessage("after"))
+            assert await db.get_messages("s") == []
+
+    asyncio.run(main())
+
+
+def test_a_write_that_waited_while_the_schema_became_newer_is_refused(
+    server: Server, make_store: MakeStore, schema: str
+) -> None:
+    """Its first statement began before the migration was committed, and must not trust what it saw then."""
+
+    async def main() -> None:
+        async with make_store() as db:
+            await db.create_session("s")
+            async with await psycopg.AsyncConnection.connect(server.dsn()) as other:
+                await other.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (schema,))
+                await other.execute(f'UPDATE "{schema}".schema_version SET version = version + 1')
+                writes = [
+                    asyncio.create_task(db.append_message("s", UserMessage("one lineage"))),
+                    asyncio.create_task(db.archive_sessions(["s"])),
+                ]
+                await server.until(
+                    "SELECT count(*) = 2 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                )
+                await other.commit()
+            for write in writes:
+                with pytest.raises(StoreSchemaError, match="newer hermes-store"):
+                    await write
             assert await db.get_messages("s") == []
 
     asyncio.run(main())

@@ -9,6 +9,7 @@ from hermes_messages import StoreError
 from hermes_messages.protocols import MessageHit
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import search
+from hermes_store.rows import within_rows
 from hermes_store.search_query import Indexed, Scan, plan_search
 
 __all__ = ["SearchMethods"]
@@ -38,9 +39,9 @@ class SearchMethods(StoreMethods):
             role=role,
             source=source,
             model=model,
-            after=after,
-            before=before,
-            limit=max(limit, 0),
+            after=None if after is None else float(after),
+            before=None if before is None else float(before),
+            limit=within_rows(limit),
         )
         plan = plan_search(query)
         if isinstance(plan, Indexed) and not await self._catch_up():

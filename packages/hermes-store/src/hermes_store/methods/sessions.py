@@ -11,7 +11,7 @@ from hermes_messages.protocols import LeaseToken, SessionInfo, SessionRecord
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import accounts, sessions
 from hermes_store.records import CallRecord, ModelUsage
-from hermes_store.rows import encode_json, encode_metadata, key_text
+from hermes_store.rows import check_figures, encode_json, encode_metadata, key_text, within_rows
 from hermes_store.search_query import split_words
 
 __all__ = ["SessionMethods"]
@@ -79,7 +79,7 @@ class SessionMethods(StoreMethods):
     ) -> list[SessionRecord]:
         """Sessions whose title or id contains every word of `query`, last changed first."""
         words = split_words(query)
-        window = (max(limit, 0), max(offset, 0))
+        window = (within_rows(limit), within_rows(offset))
         return await self._backend.read(
             partial(sessions.list_sessions, source, words, *window, include_archived)
         )
@@ -114,6 +114,7 @@ class SessionMethods(StoreMethods):
         `model` and `provider` are the session's own unless said. A known `uid` adds nothing.
         """
         key_text(uid or "", "the uid of a call")
+        check_figures(usage, api_calls)
         await self._backend.write(
             partial(accounts.add_usage, session_id, usage, api_calls, model, provider, uid)
         )

@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from hermes_messages import JsonObject, JsonValue, SessionNotFoundError
+from hermes_messages import JsonObject, JsonValue, SessionNotFoundError, StoreError
 from hermes_messages.openai_shape import to_dicts
 from hermes_store.escaping import unescape
 from hermes_store.files import new_file, read_lines
@@ -18,6 +18,7 @@ from hermes_store.hermes_state_import import read_hermes_state
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import reading, sessions, transfer
 from hermes_store.records import ImportReport
+from hermes_store.transfer_checks import find_fault
 from hermes_store.transfer_dicts import dump_from_dict
 from hermes_store.transfer_format import HEADER, Reader, SessionDump, dump_lines
 from hermes_store.transfer_numbers import FileNumbers
@@ -90,17 +91,32 @@ class TransferMethods(StoreMethods):
     async def import_hermes_state(self, path: str | os.PathLike[str]) -> ImportReport:
         """Add the sessions of a `state.db` of Hermes Agent, which is only read.
 
-        What has no place here is kept in the session's metadata under `hermes`. Rows that are no messages
-        are counted in `unreadable_rows`. Raises `StoreError` for a file that is no such database.
+        What has no place here is kept in the session's metadata under `hermes`. Rows that are no messages,
+        and those of a session that can not be stored, are counted in `unreadable_rows`. Raises `StoreError`
+        for a file that is no such database.
         """
         tally = _Tally()
         async with aclosing(read_hermes_state(os.fspath(path))) as found:
             async for dump, unreadable in found:
-                await self._import(dump, tally)
-                tally.unreadable += unreadable
+                fault = find_fault(dump)
+                if fault is None:
+                    await self._add(dump, tally)
+                    tally.unreadable += unreadable
+                else:
+                    _log.warning("a session of %s was left out, it %s", os.fspath(path), fault)
+                    tally.unreadable += unreadable + len(dump.messages) + 1
         return tally.report()
 
     async def _import(self, dump: SessionDump, tally: _Tally) -> None:
+        fault = find_fault(dump)
+        if fault is not None:
+            raise StoreError(
+                f"session {unescape(dump.session.id)!r} {fault}. It and the rest were not imported, the "
+                "sessions before it were"
+            )
+        await self._add(dump, tally)
+
+    async def _add(self, dump: SessionDump, tally: _Tally) -> None:
         inserted = await self._backend.write(partial(transfer.insert_session, dump, tally.seqs))
         tally.seqs.update(inserted.seqs)
         if not inserted.is_new:

@@ -13,7 +13,7 @@ from hermes_messages.protocols import LeaseToken
 from hermes_store.backend import Operation
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import leases
-from hermes_store.waiting import finish
+from hermes_store.waiting import carry_out, finish
 
 __all__ = ["LeaseMethods"]
 
@@ -28,9 +28,24 @@ class LeaseMethods(StoreMethods):
     async def try_acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float
     ) -> LeaseToken | None:
-        """The lease for `ttl_s` seconds, or None while someone else holds it or waits for it. Never waits."""
+        """The lease for `ttl_s` seconds, or None while someone else holds it or waits for it. Never waits.
+
+        A cancelled call leaves no lease behind.
+        """
         _check_ttl(ttl_s)
-        return await self._backend.write(partial(leases.try_acquire, session_id, holder, ttl_s))
+        given: set[LeaseToken | int] = set()
+
+        def ask() -> Operation[LeaseToken | None]:
+            answer = yield from leases.try_acquire(session_id, holder, ttl_s)
+            if answer is not None:
+                given.add(answer)
+            return answer
+
+        try:
+            return await self._backend.write(ask)
+        except BaseException:
+            await finish(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
+            raise
 
     async def acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
@@ -62,9 +77,9 @@ class LeaseMethods(StoreMethods):
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads waiters, no secret
                 pause = min(pause * 2, LONGEST_PAUSE_S)
         except BaseException:
-            await finish(self._give_back(given), GIVE_BACK_LIMIT_S)
+            await finish(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
             raise
-        await self._give_back(given)
+        await carry_out(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
         raise StoreBusyError(
             f"the turn lease of session {session_id!r} did not come free in {wait_s} s; nothing is held"
         )
@@ -78,12 +93,13 @@ class LeaseMethods(StoreMethods):
         """Give it back. A lease that was lost before is left alone."""
         await self._backend.write(partial(leases.release, lease))
 
-    async def _give_back(self, given: Iterable[LeaseToken | int]) -> None:
-        for answer in given:
+    async def _give_back(self, given: Iterable[LeaseToken | int], holder: str) -> None:
+        """What an attempt got that was then rolled back may be another holder's by now, and is left alone."""
+        for answer in list(given):
             if isinstance(answer, LeaseToken):
                 await self._backend.write(partial(leases.release, answer))
             else:
-                await self._backend.write(partial(leases.withdraw, answer))
+                await self._backend.write(partial(leases.withdraw, answer, holder))
 
 
 def _check_ttl(ttl_s: float) -> None:

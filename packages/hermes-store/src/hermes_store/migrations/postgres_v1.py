@@ -1,6 +1,7 @@
 """Schema 1 on PostgreSQL: the same tables, and what only this database needs.
 
-- `schema_version` has one row with the version of the schema.
+- `schema_version` has one row with the version of the schema. `current_version()` reads it as it is at that
+  moment, not as it was when the statement began: a statement may first wait for a lock while others migrate.
 - SQLite's triggers are left out: they keep a sequence number from being given twice, which an identity
   column never does.
 - A trigger notes in `unindexed` each message that has or gets a text for the index: sequence numbers do not
@@ -35,6 +36,15 @@ _INDEX_STATEMENTS = (
 
 STATEMENTS = (
     "CREATE TABLE schema_version (version bigint NOT NULL)",
+    # VOLATILE: each query of such a function sees what is committed when that query begins.
+    # https://www.postgresql.org/docs/current/xfunc-volatility.html
+    """
+    CREATE FUNCTION current_version() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+    BEGIN
+        RETURN (SELECT max(version) FROM schema_version);
+    END
+    $$
+    """,
     *(to_postgres_schema(statement) for statement in v1.STATEMENTS if "CREATE TRIGGER" not in statement),
     *_INDEX_STATEMENTS,
     "INSERT INTO schema_version (version) VALUES (1)",

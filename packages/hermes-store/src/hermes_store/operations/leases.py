@@ -53,7 +53,7 @@ def request(session_id: str, holder: str, ttl_s: float, ticket: int | None) -> O
     first = yield Statement(_FIRST_TICKET, (lineage, now, now + TICKET_TTL_S))
     if (yield from _is_free(lineage, holder, now)) and (not first or first[0][0] == ticket):
         if ticket is not None:
-            yield from withdraw(ticket)
+            yield from withdraw(ticket, holder)
         return (yield from _take(session_id, lineage, holder, now + ttl_s))
     renewed = yield Statement(_RENEW_TICKET, (now + TICKET_TTL_S, -1 if ticket is None else ticket, lineage))
     if renewed:
@@ -63,9 +63,9 @@ def request(session_id: str, holder: str, ttl_s: float, ticket: int | None) -> O
     return int(number)
 
 
-def withdraw(ticket: int) -> Operation[None]:
+def withdraw(ticket: int, holder: str) -> Operation[None]:
     """Wait no longer."""
-    yield Statement("DELETE FROM lease_tickets WHERE number = ?", (ticket,))
+    yield Statement("DELETE FROM lease_tickets WHERE number = ? AND holder = ?", (ticket, escape(holder)))
 
 
 def refresh(lease: LeaseToken, ttl_s: float) -> Operation[LeaseToken]:
@@ -86,7 +86,10 @@ def refresh(lease: LeaseToken, ttl_s: float) -> Operation[LeaseToken]:
 def release(lease: LeaseToken) -> Operation[None]:
     """Give the lease back, if it is still this one."""
     lineage = yield from _lineage(lease.session_id)
-    yield Statement("DELETE FROM leases WHERE lineage = ? AND number = ?", (lineage, lease.number))
+    yield Statement(
+        "DELETE FROM leases WHERE lineage = ? AND number = ? AND holder = ?",
+        (lineage, lease.number, escape(lease.holder)),
+    )
 
 
 def _is_free(lineage: str, holder: str, now: float) -> Operation[bool]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from hermes_messages.protocols import StoredMessage
 from hermes_store.backend import Operation, Row, SqlValue, Statement
 from hermes_store.operations.access import find_session_key
-from hermes_store.rows import stored_message_from_row
+from hermes_store.rows import LARGEST_NUMBER, stored_message_from_row, within_rows
 
 __all__ = ["get_history", "get_messages"]
 
@@ -20,7 +20,6 @@ _BEFORE_THE_ROUND = (
 )
 _BETWEEN = f"{_COLUMNS} AND {_LIVE} AND seq >= ? AND seq < ? ORDER BY seq"
 _HISTORY = f"{_COLUMNS} AND body IS NOT NULL AND copy_of IS NULL ORDER BY seq"
-_PAST_ALL = 2**62
 
 
 def get_messages(session_id: str, limit: int | None, before: int | None) -> Operation[list[StoredMessage]]:
@@ -33,8 +32,8 @@ def get_messages(session_id: str, limit: int | None, before: int | None) -> Oper
         return _stored((yield Statement(_ALL, (key,))))
     if limit is not None and limit <= 0:
         return []
-    end = _PAST_ALL if before is None else before
-    values: tuple[SqlValue, ...] = (key, end, _PAST_ALL if limit is None else limit)
+    end = LARGEST_NUMBER if before is None else within_rows(before)
+    values: tuple[SqlValue, ...] = (key, end, LARGEST_NUMBER if limit is None else within_rows(limit))
     rows = list(reversed((yield Statement(_NEWEST, values))))
     if rows and rows[0][-1] == "tool":
         [(start,)] = yield Statement(_BEFORE_THE_ROUND, (key, rows[0][0]))

@@ -178,7 +178,7 @@ def _scan(
 def _conditions(where: SearchFilter) -> tuple[str, list[SqlValue]]:
     tests: dict[str, SqlValue] = {
         "s.id = ?": optional_escape(where.session_id),
-        "m.role = ?": where.role,
+        "m.role = ?": optional_escape(where.role),
         "s.source = ?": optional_escape(where.source),
         "s.model = ?": optional_escape(where.model),
         "m.created_at >= ?": where.after,
