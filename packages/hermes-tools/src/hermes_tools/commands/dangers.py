@@ -16,6 +16,7 @@ import re
 
 from msgspec import Struct
 
+from hermes_tools.commands.git_questions import git, git_overwrites_files
 from hermes_tools.commands.questions import (
     DEVICE,
     EVERYONE,
@@ -31,7 +32,7 @@ from hermes_tools.commands.questions import (
     destroys_data,
     fed_with_deletion,
     finds_and_deletes,
-    git,
+    goes_to,
     has,
     is_fed,
     is_fork_bomb,
@@ -96,6 +97,13 @@ def danger_of(command: Command) -> str | None:
 _ANY = r".*"
 _SHELL_OR_INTERPRETER = rf"(?:{'|'.join(sorted(SHELLS))}|{INTERPRETERS.pattern}|source|\.|eval)"
 
+_ROOT_OR_HOME = re.compile(r"^(?:/|~|\$HOME)/*$")
+_SED_RUNS = (
+    r"(?:^|[;\n}])(?:\d{1,9}|\$)?(?:,(?:\d{1,9}|\$))?e(?:\s|$)"
+    r"|^s/[^/]*/[^/]*/[gpiI\d]*e|^s\|[^|]*\|[^|]*\|[gpiI\d]*e|^s([,#])[^,#]*\1[^,#]*\1[gpiI\d]*e"
+)
+"""The command `e` of GNU sed and the flag `e` of its `s` run a text as a command."""
+
 TABLE: tuple[Pattern, ...] = (
     Pattern("runs a program whose name is made at run time", _ANY, name_is_made),
     Pattern("gets other rights", r"sudo|doas|su|pkexec|run0|runuser|gosu", always),
@@ -123,13 +131,15 @@ TABLE: tuple[Pattern, ...] = (
     Pattern("runs what it downloads", _SHELL_OR_INTERPRETER, runs_fetched),
     Pattern("runs text from a pipe", "|".join(sorted(SHELLS)), is_fed),
     Pattern("runs text from a pipe", INTERPRETERS.pattern, is_fed),
+    Pattern("runs text from a pipe", r"source|\.", is_fed),
     Pattern("changes files of the system", _ANY, writes_to(SYSTEM_FILE)),
-    Pattern("changes files of the system", r"tee|cp|mv|ln|install|rsync", argument(SYSTEM_FILE, last=True)),
-    Pattern("changes files of the system", r"rm|unlink|truncate|touch|rmdir", argument(SYSTEM_FILE)),
+    Pattern("changes files of the system", r"cp|mv|ln|install|rsync", argument(SYSTEM_FILE, last=True)),
+    Pattern("changes files of the system", r"cp|mv|ln|install|curl|wget|sort", goes_to(SYSTEM_FILE)),
+    Pattern("changes files of the system", r"tee|rm|unlink|truncate|touch|rmdir", argument(SYSTEM_FILE)),
     Pattern(
         "changes files of the system",
         r"sed|perl",
-        lambda c: "i" in options_of(c) and argument(SYSTEM_FILE)(c),
+        lambda c: bool(options_of(c) & {"i", "--in-place"}) and argument(SYSTEM_FILE)(c),
     ),
     Pattern("reads credentials", _ANY, reads_credentials),
     Pattern("reads credentials", r"security", asks_for_secrets),
@@ -156,9 +166,13 @@ TABLE: tuple[Pattern, ...] = (
     Pattern(
         "throws away work",
         r"git",
-        git("checkout --", "checkout .", "restore .", "stash clear", "stash drop"),
+        git("stash clear", "stash drop"),
     ),
+    Pattern("throws away work", r"git", git_overwrites_files),
     Pattern("throws away work", r"git", git("branch", flags=("D",))),
+    Pattern(
+        "deletes broadly", r"rsync", lambda c: has("--delete")(c) and argument(_ROOT_OR_HOME, last=True)(c)
+    ),
     Pattern(
         "throws away history", r"git", git("filter-branch", "filter-repo", "reflog expire", "update-ref")
     ),
@@ -232,7 +246,12 @@ TABLE: tuple[Pattern, ...] = (
             "compose down",
         ),
     ),
-    Pattern("has the rights of the host", r"docker|podman", mentions(r"^--privileged$|^/:/|docker\.sock")),
+    Pattern("deletes containers or volumes", r"docker-compose|podman-compose", words("down", "rm")),
+    Pattern(
+        "has the rights of the host",
+        r"docker|podman",
+        mentions(r"^--privileged$|^(?:-v|--volume=)?/:/|(?:source|src)=/(?:,|$)|docker\.sock"),
+    ),
     Pattern(
         "changes a cluster or cloud",
         r"kubectl|oc|helm",
@@ -248,7 +267,7 @@ TABLE: tuple[Pattern, ...] = (
     ),
     Pattern(
         "destroys data in a database",
-        r"psql|mysql|mariadb|sqlite3|mongosh?|clickhouse-client|sqlcmd",
+        r"psql|mysql|mariadb|sqlite3|mongo(?:sh)?|clickhouse-client|sqlcmd",
         destroys_data,
     ),
     Pattern("destroys data in a database", r"dropdb|dropuser", always),
@@ -261,7 +280,21 @@ TABLE: tuple[Pattern, ...] = (
     Pattern(
         "runs a shell command from inside a program",
         INTERPRETERS.pattern,
-        mentions(r"\bos\.system\s*\(|\bsubprocess\b|\bexecSync\s*\(|\bchild_process\b|\bsystem\s*\("),
+        mentions(
+            r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w{1,5}|execute)\s*\(|\bsubprocess\b|\bpopen\s*\("
+            r"|\bexecv?p?e?Sync\s*\(|\bchild_process\b|\b(?:system|shell_exec|passthru|proc_open)\b|\bexecvp?e?\("
+        ),
+    ),
+    Pattern("runs a shell command from inside a program", r"perl\d*|ruby|php", mentions(r"`|\bexec\b")),
+    Pattern(
+        "runs a shell command from inside a program",
+        r"[gmn]?awk",
+        mentions(r"\bsystem\s*\(|\|\s*getline|\|\s*\"(?:ba|z|da)?sh\b"),
+    ),
+    Pattern("runs a shell command from inside a program", r"g?sed", mentions(_SED_RUNS)),
+    Pattern("runs a shell command from inside a program", r"n?vim?|vim|ex|view", mentions(r"(?:^|[:|])\s*!")),
+    Pattern(
+        "runs a shell command from inside a program", r"gdb|lldb", mentions(r"^(?:shell|!|platform shell)\b")
     ),
 )
 """The reviewed rows; the first that fits names the danger."""

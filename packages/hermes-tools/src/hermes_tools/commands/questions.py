@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
-from hermes_tools.commands.unwrapping import plain_arguments, program_of
+from hermes_tools.commands.unwrapping import SHELLS, plain_arguments, program_of
 from hermes_tools.commands.words import Command
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "destroys_data",
     "fed_with_deletion",
     "finds_and_deletes",
-    "git",
+    "goes_to",
     "has",
     "is_fed",
     "is_fork_bomb",
@@ -85,18 +85,31 @@ def words(*alternatives: str) -> Question:
     sequences = [tuple(alternative.split()) for alternative in alternatives]
 
     def test(command: Command) -> bool:
-        given = tuple(plain_arguments(command))
+        given = _without_values(command)
         return any(given[: len(sequence)] == sequence for sequence in sequences)
 
     return test
 
 
+_WITH_VALUE = frozenset(
+    ("-n", "--namespace", "--context", "--kubeconfig", "--kube-context", "-H", "--host", "--project-name")
+) | {"--profile", "--region", "--project", "--file", "-f", "-C", "--prefix"}
+"""Options before a subcommand that take the next word, of programs with subcommands."""
+
+
+def _without_values(command: Command) -> tuple[str, ...]:
+    texts = arguments_of(command)
+    values = {at + 1 for at, text in enumerate(texts) if text in _WITH_VALUE}
+    kept = [text for at, text in enumerate(texts) if at not in values]
+    return tuple(text for text in kept if not text.startswith("-"))
+
+
 def mentions(pattern: str) -> Question:
-    """An argument holds this regular expression, in upper or lower case."""
+    """An argument, or text that is fed in, holds this regular expression, in upper or lower case."""
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def test(command: Command) -> bool:
-        return any(compiled.search(text) for text in arguments_of(command))
+        return any(compiled.search(text) for text in [*arguments_of(command), *command.inputs])
 
     return test
 
@@ -108,11 +121,12 @@ _DEEP_ENOUGH = 4
 def _is_broad(path: str) -> bool:
     """Whether deleting `path` could take more with it than one folder of a project."""
     text = re.sub(r"/{2,}", "/", path)
+    text = re.sub(r"^\$\(mktemp[^()]*\)", "/tmp/made", text)  # noqa: S108 - a text that is looked at
     if text.startswith("$"):  # of a variable nobody knows; an empty one makes "$X/*" the whole disk
         text = re.sub(r"^\$(?:TMPDIR|PWD)/(?=[^/*.])", "/tmp/", text)  # noqa: S108 - a text that is looked at
         if text.startswith("$"):
             return True
-    parts = [part for part in text.split("/") if part not in ("", ".")]
+    parts = [part for part in re.sub(r"\[[^]/]*\]", "*", text).split("/") if part not in ("", ".")]
     named = [part for part in parts if part.strip("*?.")]
     if ".." in parts or parts[-1:] == [".git"]:
         return True
@@ -131,8 +145,14 @@ def deletes_broadly(command: Command) -> bool:
     flags = options_of(command)
     if "--no-preserve-root" in flags:
         return True
-    recursive = flags & {"r", "R", "--recursive", "--recursiv", "--recurs", "--rec"}
-    return bool(recursive) and any(map(_is_broad, plain_arguments(command)))
+    if not flags & {"r", "R"} and not any("--recursive".startswith(flag) for flag in flags if flag[2:]):
+        return False
+    paths = plain_arguments(command)
+    return any(_is_broad(path) or _is_broad(_in_folder(command.folder, path)) for path in paths)
+
+
+def _in_folder(folder: str, path: str) -> str:
+    return f"{folder}/{path}" if folder and not path.startswith(("/", "~", "$")) else "x"
 
 
 def finds_and_deletes(command: Command) -> bool:
@@ -157,7 +177,10 @@ def fed_with_deletion(command: Command) -> bool:
     if "rm" not in names:
         return False
     options = names[names.index("rm") + 1 :]
-    return any(text.startswith("-") and set(text) & set("rRf") for text in options)
+    return any(text.startswith("-") and set(text) & set("rRf") for text in options) or any(
+        program_of(inner) == "find" and any(map(_is_broad, arguments_of(inner)[:1]))
+        for inner in command.upstream
+    )
 
 
 DEVICE = re.compile(r"/dev/(?!null$|zero$|full$|stdin$|stdout$|stderr$|tty$|fd/|shm/|u?random$|pts/)")
@@ -179,6 +202,22 @@ def writes_to(pattern: re.Pattern[str]) -> Question:
         )
 
     return test
+
+
+def goes_to(pattern: re.Pattern[str]) -> Question:
+    """The value of an option that names where something is written: `-t DIR`, `-o FILE`, `--output=FILE`."""
+
+    def test(command: Command) -> bool:
+        texts = arguments_of(command)
+        values = [after for text, after in itertools.pairwise(texts) if _OUTPUT.fullmatch(text)]
+        values += [match[1] for text in texts if (match := _OUTPUT_VALUE.match(text))]
+        return any(pattern.search(value[:_LONGEST_PATH]) for value in values)
+
+    return test
+
+
+_OUTPUT = re.compile(r"-[a-zA-Z]{0,9}[toO]|--(?:target-directory|output|output-document)")
+_OUTPUT_VALUE = re.compile(r"(?:-[toO]|--(?:target-directory|output|output-document)=)([/~$].*)", re.DOTALL)
 
 
 def argument(pattern: re.Pattern[str], *, last: bool = False) -> Question:
@@ -205,7 +244,8 @@ _FETCHERS = frozenset(
 def is_fed(command: Command) -> bool:
     """Whether a shell or interpreter runs what comes out of a pipe (not: a script of its own)."""
     flags = options_of(command)
-    if not command.upstream or "c" in flags or "e" in flags or "m" in flags or "r" in flags:
+    given = {"c"} if program_of(command) in SHELLS else {"c", "e", "m", "r"}
+    if not command.upstream or flags & given:
         return False
     arguments = plain_arguments(command)
     return not arguments or arguments[0] in ("-", "/dev/stdin") or "s" in flags
@@ -221,40 +261,23 @@ def runs_fetched(command: Command) -> bool:
     return bool(fetched & _FETCHERS)
 
 
+_USUAL_NAME = re.compile(r"\$(?:PYTHON|CC|CXX|MAKE|EDITOR|VISUAL|PAGER|BROWSER|NODE|GO|CARGO|UV)\d?")
+_MADE_OF_A_RANGE = re.compile(r"\{[^{},]*\.\.[^{},]*\}")
+
+
 def name_is_made(command: Command) -> bool:
     """The program's name comes out of another command or a file name pattern."""
     first = command.words[0] if command.words else None
-    return first is not None and (
-        (first.pattern and first.text != "[" and first.text != "[[") or first.text.startswith("$(")
+    if first is None:
+        return False
+    name = program_of(command)
+    return (
+        (first.pattern and first.text not in ("[", "[["))
+        or first.text.startswith("$(")
+        or ("$" in name and name not in SHELLS and not _USUAL_NAME.fullmatch(name))
+        or name == "{}"
+        or _MADE_OF_A_RANGE.search(name[:200]) is not None
     )
-
-
-def git(*alternatives: str, flags: Iterable[str] = (), refspec: str = "") -> Question:
-    """A subcommand of git (its own options before it left out), with one of the `flags` or a refspec that
-    starts with `refspec`, if those are given."""
-    sequences = [tuple(alternative.split()) for alternative in alternatives]
-    wanted = set(flags)
-
-    def test(command: Command) -> bool:
-        given = _after_git_options(arguments_of(command))
-        if not any(given[: len(sequence)] == sequence for sequence in sequences):
-            return False
-        if not wanted and not refspec:
-            return True
-        short = {letter for text in given if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
-        long = {text.partition("=")[0] for text in given if text.startswith("--")}
-        return bool((short | long) & wanted) or bool(
-            refspec and any(text.startswith(refspec) for text in given[1:])
-        )
-
-    return test
-
-
-def _after_git_options(texts: Sequence[str]) -> tuple[str, ...]:
-    at = 0
-    while at < len(texts) and texts[at].startswith("-"):
-        at += 2 if texts[at] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path") else 1
-    return tuple(texts[at:])
 
 
 _CREDENTIALS = re.compile(
@@ -263,7 +286,7 @@ _CREDENTIALS = re.compile(
     r"|\.config/(?:gh/hosts\.yml|gcloud(?:/|$)|rclone/rclone\.conf)|\.azure(?:/|$)|id_(?:rsa|dsa|ecdsa|ed25519)$"
     r"|\.env(?:$|\.(?!example|sample|template|dist)[\w.-]+$)|\.vault-token|\.password-store(?:/|$)"
     r"|\.bash_history$|\.zsh_history$|Login Data$|Cookies$)"
-    r"|^/etc/(?:shadow|gshadow|sudoers|ssl/private)|^/proc/(?:\d+|self|\*)/environ|\.(?:pem|p12|pfx|kdbx|keytab)$",
+    r"|(?:^|[=@])/etc/(?:shadow|gshadow|sudoers|ssl/private)|^/proc/(?:\d+|self|\*)/environ|\.(?:pem|p12|pfx|kdbx|keytab)$",
     re.IGNORECASE,
 )
 
@@ -293,10 +316,14 @@ _SQL = re.compile(
 )
 
 
+_MONGO = re.compile(r"\.(?:dropDatabase|drop)\(\s{0,9}\)|\.(?:deleteMany|remove)\(\s{0,9}\{\s{0,9}\}")
+
+
 def destroys_data(command: Command) -> bool:
     """SQL that drops or empties a table, in an argument or fed in."""
     fed = [text[:_LONGEST_PATH] for inner in command.upstream for text in arguments_of(inner)]
-    return any(_SQL.search(text) for text in [*arguments_of(command), *command.inputs, *fed])
+    texts = [*arguments_of(command), *command.inputs, *fed]
+    return any(_SQL.search(text) or _MONGO.search(text) for text in texts)
 
 
 def opens_network_shell(command: Command) -> bool:

@@ -12,29 +12,30 @@ program whose name or arguments come out of another program stays unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from hermes_tools.commands.word_reading import DEEPEST, WORD_ENDS, Variables, WordReader
 from hermes_tools.commands.words import Command, Mark, Redirect, UnreadableCommandError, Word, WordPiece
 
 __all__ = ["LONGEST", "read_script"]
 
 LONGEST = 65_536
 """Characters. Reading that many takes about a tenth of a second at worst; the event loop waits meanwhile."""
-_DEEPEST = 25
 _MOST_COMMANDS = 1_000
 _LONGEST_VALUE = 10_000
 _BLANK = " \t\r"
-_WORD_ENDS = frozenset(" \t\r\n;&|<>()")
 _OPENERS = {"{": "}", "while": "done", "until": "done", "if": "fi"}
-_SKIPPED = frozenset(("do", "then", "else", "elif", "!", "coproc", "done", "fi", "esac", "}", "function"))
+_SKIPPED = frozenset(("do", "then", "else", "elif", "!", "done", "fi", "esac", "}"))
+_NAMED = re.compile(r"function[ \t]+[^ \t\n;&|<>(){}]+|coproc(?:[ \t]+\w+(?=[ \t]*[{(]))?(?=[ \t({])")
 _SETTERS = frozenset(("export", "declare", "local", "readonly", "typeset"))
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
 _REDIRECT = re.compile(r"\d*(?:&>>|&>|<<<|<<-|<<|<>|>>|>&|<&|>\||<|>)")
-_PLAIN = re.compile(r"[^ \t\r\n;&|<>()\\'\"$`]+")
 _RESERVED = re.compile(r"[a-z]+|[{}!]")
-_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-_NUMBER = re.compile(r"x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})")
+
+_RUN_AS_COMMANDS = frozenset(
+    ("BASH_ENV", "EDITOR", "ENV", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GIT_SEQUENCE_EDITOR")
+) | {"GIT_SSH_COMMAND", "LESSOPEN", "MANPAGER", "PAGER", "PROMPT_COMMAND", "VISUAL"}
+"""Variables whose values programs run."""
 
 
 def read_script(text: str, depth: int = 0) -> list[Command]:
@@ -45,32 +46,21 @@ def read_script(text: str, depth: int = 0) -> list[Command]:
     if len(text) > LONGEST:
         raise UnreadableCommandError(f"the command has {len(text)} characters, too many to be judged")
     commands = []
-    for command in _Reader(text, depth, {}).script(None, ()):
+    for command in _Reader(text, depth, Variables()).script(None, ()):
         commands.append(command)
         if len(commands) > _MOST_COMMANDS:
             raise UnreadableCommandError(f"the command line has more than {_MOST_COMMANDS} commands")
     return commands
 
 
-class _Reader:
+class _Reader(WordReader):
     """Reads from left to right; `variables` are those assigned so far."""
-
-    def __init__(self, text: str, depth: int, variables: dict[str, str]) -> None:
-        if depth > _DEEPEST:
-            raise UnreadableCommandError("the command is nested too deeply to be judged")
-        self._text = text
-        self._at = 0
-        self._depth = depth
-        self._variables = variables
-        self._documents: list[tuple[str, bool, list[str]]] = []
-        self._found: list[Command] = []  # commands inside words, in the order read
-        self._in_documents: list[Command] = []
 
     # -- commands -----------------------------------------------------------------------------------------
 
     def script(self, closer: str | None, upstream: tuple[Command, ...]) -> Iterator[Command]:
         """The commands up to `closer` (None: the end of the text)."""
-        if self._depth > _DEEPEST:
+        if self._depth > DEEPEST:
             raise UnreadableCommandError("the command is nested too deeply to be judged")
         pipeline: tuple[Command, ...] = upstream
         while self._skip_blanks():
@@ -81,6 +71,10 @@ class _Reader:
                     return
                 pipeline = upstream
             elif character == "(":
+                if self._arithmetic():
+                    yield from self._in_documents
+                    self._in_documents = []
+                    continue
                 self._at += 1
                 group = tuple(self._nested(")", pipeline))
                 yield from group
@@ -110,6 +104,9 @@ class _Reader:
         self._depth -= 1
         return commands
 
+    def _script_of(self, text: str) -> list[Command]:
+        return list(_Reader(text, self._depth + 1, self._variables).script(None, ()))
+
     def _operator(self, pipeline: tuple[Command, ...], upstream: tuple[Command, ...]) -> tuple[Command, ...]:
         """Step over an operator; what feeds the next command."""
         rest = self._text[self._at : self._at + 2]
@@ -123,11 +120,15 @@ class _Reader:
 
     def _reserved(self) -> str | None:
         """Step over a reserved word that stands here, and return it."""
+        named = _NAMED.match(self._text, self._at)
+        if named is not None:
+            self._at = named.end()
+            return "function"
         match = _RESERVED.match(self._text, self._at)
         if match is None or match.group() not in _SKIPPED | _OPENERS.keys():
             return None
         end = match.end()
-        if end < len(self._text) and self._text[end] not in _WORD_ENDS:
+        if end < len(self._text) and self._text[end] not in WORD_ENDS:
             return None
         self._at = end
         return match.group()
@@ -143,6 +144,8 @@ class _Reader:
             redirect = self._at_redirect()
             if redirect:
                 self._at = redirect.end()
+                if words and words[0].text == "[[" and redirect.group().endswith("<<"):
+                    raise UnreadableCommandError("the command compares with <<, which can not be judged")
                 self._redirect(redirect.group().lstrip("0123456789"), redirects, inputs)
             elif self._text[self._at] in "\n;&|()":
                 break
@@ -170,6 +173,8 @@ class _Reader:
         if len(value) > _LONGEST_VALUE:
             raise UnreadableCommandError("the command sets a variable too long to be judged")
         self._variables[match.group(1)] = value
+        if match.group(1) in _RUN_AS_COMMANDS:
+            self._ran(piece, self._script_of(value))
         return True
 
     def _redirect(self, operator: str, redirects: list[Redirect], inputs: list[str]) -> None:
@@ -178,7 +183,10 @@ class _Reader:
         piece = self._word()
         target = Word("".join(piece.text), commands=tuple(piece.commands))
         if operator in ("<<", "<<-"):
-            quoted = any(mark in self._text[start : self._at] for mark in "'\"\\")
+            written = self._text[start : self._at]
+            if "$" in written or "`" in written:  # the shell takes it as it stands
+                raise UnreadableCommandError("the end of a here-document in the command can not be judged")
+            quoted = any(mark in written for mark in "'\"\\")
             self._documents.append((target.text, quoted, inputs))
         elif operator == "<<<":
             inputs.append(target.text)
@@ -223,158 +231,37 @@ class _Reader:
                 return True
         return False
 
-    # -- words --------------------------------------------------------------------------------------------
+    def _arithmetic(self) -> bool:
+        """Step over `((...))`, which calculates; False where it is a group in a group."""
+        end = _end_of_arithmetic(self._text, self._at)
+        if end is None:
+            return False
+        reader = _Reader(self._text[self._at + 2 : end], self._depth + 1, self._variables)
+        reader._in_quotes(WordPiece(), None)
+        self._in_documents += reader._found
+        self._at = end + 2
+        return True
 
-    def _word(self) -> WordPiece:
-        piece = WordPiece()
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if character in "<>" and self._text.startswith("(", self._at + 1):
-                self._at += 2
-                self._substitution(piece, Mark.EXPANDED)
-            elif character in _WORD_ENDS:
-                break
-            elif character == "\\":
-                self._escaped(piece)
-            elif character == "'":
-                self._single_quoted(piece)
-            elif character == '"':
-                self._at += 1
-                self._in_quotes(piece, '"')
-            elif character == "$" and self._text.startswith("$'", self._at):
-                self._ansi_quoted(piece)
-            elif character in "$`":
-                self._expansion(piece, Mark.EXPANDED)
-            else:
-                plain = _PLAIN.match(self._text, self._at)
-                assert plain is not None
-                piece.add(plain.group(), Mark.LITERAL)
-                self._at = plain.end()
-        return piece
 
-    def _escaped(self, piece: WordPiece) -> None:
-        following = self._text[self._at + 1 : self._at + 2]
-        self._at += 2
-        if following != "\n":
-            piece.add(following, Mark.QUOTED)
-
-    def _single_quoted(self, piece: WordPiece) -> None:
-        end = self._text.find("'", self._at + 1)
-        if end < 0:
-            raise UnreadableCommandError("a ' in the command is never closed")
-        piece.add(self._text[self._at + 1 : end], Mark.QUOTED)
-        self._at = end + 1
-
-    def _in_quotes(self, piece: WordPiece, closer: str | None) -> None:
-        """Text in which only `$`, backticks and some backslashes mean something, up to `closer`."""
-        piece.there = True
-        start = self._at
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            if character == closer:
-                piece.add(self._text[start : self._at], Mark.QUOTED)
-                self._at += 1
-                return
-            if character == "\\" and self._text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\", "\n"):
-                piece.add(self._text[start : self._at], Mark.QUOTED)
-                self._escaped(piece)
-                start = self._at
-            elif character in "$`":
-                piece.add(self._text[start : self._at], Mark.QUOTED)
-                self._expansion(piece, Mark.QUOTED)
-                start = self._at
-            else:
-                self._at += 1
-        piece.add(self._text[start:], Mark.QUOTED)
-        if closer is not None:
-            raise UnreadableCommandError(f"a {closer} in the command is never closed")
-
-    def _ansi_quoted(self, piece: WordPiece) -> None:
-        self._at += 2
-        while self._at < len(self._text):
-            character = self._text[self._at]
-            self._at += 1
-            if character == "'":
-                piece.there = True
-                return
-            if character == "\\":
-                number = _NUMBER.match(self._text, self._at)
-                if number:
-                    code = next(int(g, 8 if n == 3 else 16) for n, g in enumerate(number.groups()) if g)
-                    character = chr(code) if code < 0x110000 else "?"
-                    self._at = number.end()
-                else:
-                    following = self._text[self._at : self._at + 1]
-                    character = _ESCAPES.get(following, following)
-                    self._at += 1
-            piece.add(character, Mark.QUOTED)
-        raise UnreadableCommandError("a $' in the command is never closed")
-
-    def _expansion(self, piece: WordPiece, mark: str) -> None:
-        """`$name`, `${...}`, `$(...)` or backticks."""
-        if self._text[self._at] == "`":
-            self._backticks(piece, mark)
-        elif self._text.startswith("$(", self._at):
-            self._at += 2
-            self._substitution(piece, mark)
-        elif self._text.startswith("${", self._at):
-            self._at += 2
-            self._parameter(piece, mark)
-        else:
-            name = _NAME.match(self._text, self._at + 1)
-            if name is None:
-                piece.add("$", mark if mark == Mark.QUOTED else Mark.LITERAL)
-                self._at += 1
-                return
-            self._at = name.end()
-            piece.add(self._value(name.group()), mark)
-
-    def _value(self, name: str) -> str:
-        if name == "IFS":
-            return " "
-        return self._variables.get(name, f"${name}")
-
-    def _parameter(self, piece: WordPiece, mark: str) -> None:
-        """What stands between `${` and `}`: a known value, a default, else the name."""
-        inner = WordPiece()
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise UnreadableCommandError("the command is nested too deeply to be judged")
-        self._in_quotes(inner, "}")
-        self._depth -= 1
-        piece.commands += inner.commands
-        text = "".join(inner.text)
-        name = _NAME.match(text.removeprefix("!"))
-        if name is None:
-            piece.add(f"${{{text}}}", mark)
-            return
-        value, rest = self._value(name.group()), text.removeprefix("!")[name.end() :]
-        default = re.match(r":?[-=+]", rest)
-        if default and (value.startswith("$") or "+" in default.group()):
-            value = rest[default.end() :]
-        piece.add(value, mark)
-
-    def _substitution(self, piece: WordPiece, mark: str) -> None:
-        start = self._at
-        outer_documents, self._documents = self._documents, []
-        self._ran(piece, self._nested(")", ()))
-        self._documents = outer_documents
-        piece.add(
-            f"$({self._text[start : self._at - 1].strip()})",
-            Mark.QUOTED if mark == Mark.QUOTED else Mark.SUBSTITUTED,
-        )
-
-    def _backticks(self, piece: WordPiece, mark: str) -> None:
-        end = self._at + 1
-        while end < len(self._text) and self._text[end] != "`":
-            end += 2 if self._text[end] == "\\" else 1
-        if end >= len(self._text):
-            raise UnreadableCommandError("a ` in the command is never closed")
-        inner = re.sub(r"\\([`$\\])", r"\1", self._text[self._at + 1 : end])
-        self._at = end + 1
-        self._ran(piece, list(_Reader(inner, self._depth + 1, self._variables).script(None, ())))
-        piece.add(f"$({inner.strip()})", Mark.QUOTED if mark == Mark.QUOTED else Mark.SUBSTITUTED)
-
-    def _ran(self, piece: WordPiece, commands: Sequence[Command]) -> None:
-        piece.commands += commands
-        self._found += commands
+def _end_of_arithmetic(text: str, at: int) -> int | None:
+    """Where the `))` stands that ends the `((` at `at`, or None."""
+    if not text.startswith("((", at):
+        return None
+    depth = 0
+    place = at
+    while place < len(text):
+        character = text[place]
+        if character in "'\"":
+            place = text.find(character, place + 1)
+            if place < 0:
+                return None
+        elif character == "\\":
+            place += 1
+        elif character == "(":
+            depth += 1
+        elif character == ")":
+            depth -= 1
+            if depth == 1:
+                return place if text.startswith("))", place) else None
+        place += 1
+    return None

@@ -25,10 +25,14 @@ from hermes_tools.commands.words import Command, UnreadableCommandError, Word
 
 __all__ = ["INTERPRETERS", "SHELLS", "commands_of", "plain_arguments", "program_of", "shown"]
 
-SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh"))
+SHELLS = frozenset(("sh", "bash", "rbash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "csh", "tcsh")) | {
+    "$SHELL",
+    "$BASH",
+}
 INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|osascript|pwsh)[\d.]*")
 _MOST_LAYERS = 12
 _MOST_COMMANDS = 2_000
+_LONGEST_FOLDER = 1_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -41,6 +45,7 @@ class _Wrapper(Struct, frozen=True):
 
 
 WRAPPERS: Mapping[str, _Wrapper] = {
+    "!": _Wrapper(),
     "builtin": _Wrapper(),
     "busybox": _Wrapper(),
     "catchsegv": _Wrapper(),
@@ -55,6 +60,7 @@ WRAPPERS: Mapping[str, _Wrapper] = {
     "ltrace": _Wrapper("-o -e -n -s -u -p"),
     "nice": _Wrapper("-n --adjustment"),
     "nohup": _Wrapper(),
+    "nsenter": _Wrapper("-t --target -S -G"),
     "parallel": _Wrapper("-j --jobs -a -n -N -S -I"),
     "pkexec": _Wrapper("--user"),
     "proxychains": _Wrapper("-f"),
@@ -70,6 +76,7 @@ WRAPPERS: Mapping[str, _Wrapper] = {
     "toybox": _Wrapper(),
     "unshare": _Wrapper("-S -G -R -w"),
     "watch": _Wrapper("-n --interval"),
+    "{": _Wrapper(),  # behind `time`
     "xargs": _Wrapper("-I -n -L -P -d -a -E -s --max-args --max-procs --replace --arg-file --delimiter"),
 }
 
@@ -116,7 +123,7 @@ class _Unwrapping:
         self._characters_left -= min(len(text), LONGEST)  # a longer one is refused below
         if self._characters_left < 0:
             raise UnreadableCommandError("the command holds more scripts than can be judged")
-        return read_script(text, depth)
+        return list(_in_their_folders(read_script(text, depth)))
 
     def _unwrapped(self, command: Command, layers: int) -> Iterator[Command]:
         self._commands_left -= 1
@@ -135,6 +142,24 @@ class _Unwrapping:
                 yield from self._unwrapped(fed, layers + 1)
 
 
+def _in_their_folders(commands: list[Command]) -> Iterator[Command]:
+    """Each command with the folder that a `cd` before it led to, as far as the text tells."""
+    folder = ""
+    for command in commands:
+        yield msgspec.structs.replace(command, folder=folder) if folder else command
+        if program_of(command) in ("cd", "pushd"):
+            folder = _led_to(folder, next(iter(plain_arguments(command)), "~"))
+        elif program_of(command) == "popd":
+            folder = ""
+
+
+def _led_to(folder: str, target: str) -> str:
+    target = re.sub(r"^\$HOME(?=/|$)", "~", target)
+    if target.startswith("$") or target == "-" or len(folder) > _LONGEST_FOLDER:
+        return ""
+    return target if target.startswith(("/", "~")) else f"{folder}/{target}".removeprefix("/")
+
+
 def _behind(command: Command, wrapper: _Wrapper) -> Command | None:
     """The command that a wrapper runs."""
     with_value = wrapper.with_value.split()
@@ -145,7 +170,7 @@ def _behind(command: Command, wrapper: _Wrapper) -> Command | None:
         if text == "--":
             at += 1
             break
-        if text.startswith("-") and len(text) > 1:
+        if text.startswith("-") and (len(text) > 1 or program_of(command) == "env"):
             at += 2 if text in with_value else 1
         elif _ASSIGNMENT.match(text):
             at += 1
@@ -169,6 +194,8 @@ def _of_shell(command: Command) -> Iterator[str]:
             # Options may stand between -c and its text.
             yield next((word for word in words[index + 1 :] if not word.startswith(("-", "+"))), "")
             return
+        if text.startswith("--command="):
+            yield text.partition("=")[2]
     yield from command.inputs
 
 
@@ -183,7 +210,7 @@ def _first_argument(command: Command) -> Iterator[str]:
 def _of_su(command: Command) -> Iterator[str]:
     words = [word.text for word in command.words]
     for option, value in itertools.pairwise(words):
-        if option in ("-c", "--command", "--session-command"):
+        if option in ("--command", "--session-command") or re.fullmatch(r"-[A-Za-z]*c", option):
             yield value
 
 
@@ -191,7 +218,7 @@ def _of_env(command: Command) -> Iterator[str]:
     """`env -S TEXT` splits its text into a command."""
     words = [word.text for word in command.words]
     for index, word in enumerate(words):
-        if word in ("-S", "--split-string"):
+        if word == "--split-string" or re.fullmatch(r"-[A-Za-z0]*S", word):
             yield " ".join(words[index + 1 :])
         elif word.startswith(("-S", "--split-string=")):
             yield " ".join([word.removeprefix("--split-string=").removeprefix("-S"), *words[index + 1 :]])
@@ -204,6 +231,31 @@ def _of_ssh(command: Command) -> Iterator[str]:
     while at < len(words) and words[at].startswith("-"):
         at += 2 if re.fullmatch(r"-[bcDEeFIiJLlmOopQRSWw]", words[at]) else 1
     yield " ".join(words[at + 1 :])
+    yield from (
+        text.partition("=")[2] for text in words[:at] if re.match(r"(?:-o)?(?:Proxy|Local)Command=", text)
+    )
+
+
+def _of_shell_wrapper(command: Command) -> Iterator[str]:
+    """`watch 'TEXT'` and `parallel 'TEXT' ::: x` give what they run to a shell."""
+    inner = _behind(command, WRAPPERS[program_of(command)])
+    if inner is not None and " " in inner.words[0].text:
+        yield inner.words[0].text
+
+
+def _of_options(*options: str) -> Callable[[Command], Iterator[str]]:
+    """Programs that are named as the value of an option: `--to-command=TEXT`, `-e TEXT`, `SHELL=TEXT`."""
+
+    def scripts(command: Command) -> Iterator[str]:
+        words = [word.text for word in command.words[1:]]
+        for index, text in enumerate(words):
+            for option in options:
+                if text == option and index + 1 < len(words):
+                    yield words[index + 1]
+                elif "=" in option + text and text.startswith(option) and text != option:
+                    yield text.removeprefix(option).removeprefix("=")
+
+    return scripts
 
 
 def _of_find(command: Command) -> Iterator[str]:
@@ -224,6 +276,12 @@ def _of_alias(command: Command) -> Iterator[str]:
     yield from (word.text.partition("=")[2] for word in command.words[1:])
 
 
+_RUN_BY_GIT = re.compile(
+    r"[\w.-]*(?:pager|sshCommand|editor|external|helper|cmd|textconv|clean|smudge|process|program)=",
+    re.IGNORECASE,
+)
+
+
 def _of_git(command: Command) -> Iterator[str]:
     """Programs named in `git -c alias.x='!...'` and in `git bisect run`, `git submodule foreach`."""
     words = [word.text for word in command.words]
@@ -232,6 +290,10 @@ def _of_git(command: Command) -> Iterator[str]:
             value = words[index + 1].partition("=")[2]
             if value.startswith("!"):
                 yield value[1:]
+            elif _RUN_BY_GIT.match(words[index + 1]):
+                yield value
+        elif word in ("-x", "--exec", "--extcmd") and {"rebase", "difftool"} & set(words[:index]):
+            yield " ".join(words[index + 1 : index + 2])
         elif word in ("foreach", "run") and index > 1:
             yield " ".join(words[index + 1 :])
 
@@ -241,11 +303,18 @@ _SCRIPTS: Mapping[str, Callable[[Command], Iterator[str]]] = {
     "env": _of_env,
     "eval": _joined,
     "find": _of_find,
+    "flock": _of_su,
     "git": _of_git,
+    "make": _of_options("SHELL="),
+    "parallel": _of_shell_wrapper,
+    "pwsh": _of_options("-c", "-Command", "-command"),
+    "rsync": _of_options("-e", "--rsh"),
     "runuser": _of_su,
     "script": _of_su,
     "sh": _of_shell,
     "ssh": _of_ssh,
     "su": _of_su,
+    "tar": _of_options("--to-command", "--checkpoint-action=exec", "-I", "--use-compress-program"),
     "trap": _first_argument,
+    "watch": _of_shell_wrapper,
 }

@@ -50,13 +50,14 @@ class Redirect(Struct, frozen=True):
 
 class Command(Struct, frozen=True):
     """One simple command. `upstream` are the commands whose output it is fed, `inputs` the texts of
-    here-documents, `assignments` the names that are set for it alone."""
+    here-documents, `assignments` the names that are set for it alone, `folder` where a `cd` before it led."""
 
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...] = ()
     assignments: tuple[str, ...] = ()
     upstream: tuple[Command, ...] = ()
     inputs: list[str] = []
+    folder: str = ""
 
 
 class WordPiece:
