@@ -102,6 +102,9 @@ def test_unknown_setting_names_the_near_one(settings: dict[str, Any], near: str)
         {"extra_body": "x"},
         {"quirks": {"system_role": "boss"}},
         {"proxy": 5},
+        {"context_window": 0},
+        {"max_output_tokens": -1},
+        {"prices": {"m-1": {"input": -1, "output": 1}}},
     ],
 )
 def test_setting_that_can_not_work_is_refused_at_construction(settings: dict[str, Any]) -> None:

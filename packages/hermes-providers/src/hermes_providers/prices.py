@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from hermes_messages import Usage
 
 __all__ = ["Price", "cost_usd"]
 
 _MILLION = 1_000_000
+_Dollars = Annotated[float, Meta(ge=0)]
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,10 +20,10 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Prompts of more than `long_above` tokens cost `long_prompt` instead, all of them; None there is unknown.
     """
 
-    input: float
-    output: float
-    cache_read: float | None = None
-    cache_write: float | None = None
+    input: _Dollars
+    output: _Dollars
+    cache_read: _Dollars | None = None
+    cache_write: _Dollars | None = None
     as_of: str = ""
     long_above: int | None = None
     long_prompt: Price | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
 from hermes_providers.engine_names import DEFAULT_ENGINE
@@ -47,8 +47,8 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     ca_file: str | None = None
     client_certificate: tuple[str, str] | None = None
     keep_alive: bool | None = None
-    context_window: int | None = None
-    max_output_tokens: int | None = None
+    context_window: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     max_concurrent: int | None = None

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
-from hermes_messages.deltas import Delta, FinishChunk, ReasoningChunk, RefusalChunk, TextChunk, ToolCallChunk
+from hermes_messages.deltas import (
+    Delta,
+    FinishChunk,
+    MetaChunk,
+    ReasoningChunk,
+    RefusalChunk,
+    TextChunk,
+    ToolCallChunk,
+)
 from hermes_providers.streaming.json_bytes import whole_characters
 
 __all__ = ["HalfCharacters"]
 
 _Key = tuple[type[Delta], int | None]
+
+
+def _alone(text: str | None) -> str | None:
+    """What comes in one piece: no other half follows."""
+    return None if text is None else whole_characters(text)
 
 
 class HalfCharacters:
@@ -43,11 +54,13 @@ class HalfCharacters:
                     joined.append(ReasoningChunk(self._whole((ReasoningChunk, None), text)))
                 case RefusalChunk(text=text):
                     joined.append(RefusalChunk(self._whole((RefusalChunk, None), text)))
-                case ToolCallChunk(arguments=str() as text):
-                    whole = self._whole((ToolCallChunk, delta.index), text)
-                    joined.append(msgspec.structs.replace(delta, arguments=whole))
-                case FinishChunk():
-                    joined += [*self.rest(), delta]
+                case ToolCallChunk(index, call_id, name, text):
+                    whole = None if text is None else self._whole((ToolCallChunk, index), text)
+                    joined.append(ToolCallChunk(index, _alone(call_id), _alone(name), whole))
+                case FinishChunk(reason):
+                    joined += [*self.rest(), FinishChunk(_alone(reason))]
+                case MetaChunk(model, response_id):
+                    joined.append(MetaChunk(_alone(model), _alone(response_id)))
                 case _:
                     joined.append(delta)
         return joined

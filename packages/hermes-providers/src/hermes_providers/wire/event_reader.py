@@ -19,6 +19,9 @@ __all__ = ["EventReader"]
 
 T = TypeVar("T")
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""No JSON or of another shape, halves of characters where none may be, nested too deep."""
+
 
 class EventReader(ABC, Generic[T]):
     """Reads one response, whose events hold a `T` each. `read_error` makes the typed error of an error that
@@ -61,11 +64,11 @@ class EventReader(ABC, Generic[T]):
         odd = False
         try:
             said: T | None = self._decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except _UNREADABLE:
             odd = True
             try:
                 said = self._convert(read_tolerantly(data))
-            except msgspec.MsgspecError:
+            except _UNREADABLE:
                 if not event.terminated:
                     return []
                 raise self._read_error(data) from None
@@ -77,11 +80,11 @@ class EventReader(ABC, Generic[T]):
         answer of this wire."""
         try:
             return self._read_plain(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except _UNREADABLE:
             pass
         try:
             return self._read_plain(dump(read_tolerantly(body)))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except _UNREADABLE:
             raise self._read_error(body) from None
 
     def close(self) -> list[Delta]:

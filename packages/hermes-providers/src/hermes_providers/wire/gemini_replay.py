@@ -109,7 +109,7 @@ def read_part(raw: Raw) -> tuple[ResponsePart, Raw] | None:
     """A part and its bytes, which have whole characters alone; None for something of another shape."""
     try:
         return _part_decoder.decode(raw), raw
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         pass
     try:
         value = read_tolerantly(bytes(raw))
@@ -120,7 +120,7 @@ def read_part(raw: Raw) -> tuple[ResponsePart, Raw] | None:
                 return msgspec.convert({**rest, "functionCall": raw_call}, ResponsePart), whole
             case _:
                 return msgspec.convert(value, ResponsePart), whole
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):
         return None
 
 
@@ -134,7 +134,7 @@ def own_parts(
         return None
     try:
         parts = [(_part_decoder.decode(block), block) for block in replay.blocks]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError):
         return None
     return parts if _says_the_same([part for part, _ in parts], message, names) else None
 

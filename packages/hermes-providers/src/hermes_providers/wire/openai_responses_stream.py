@@ -164,7 +164,7 @@ class ResponsesStreamReader(EventReader[_Event]):
         response = self._response(said)
         if response is None:
             raise failure(self._read_error, None)
-        if response.status is None:
+        if not isinstance(response.status, str):
             response.status = str(said.type).removeprefix("response.")
         self._end(response, bytes(said.response), deltas)
 
@@ -176,9 +176,10 @@ class ResponsesStreamReader(EventReader[_Event]):
 
     def _end(self, response: _Response, payload: bytes, deltas: list[Delta]) -> None:
         self._add_meta(response, deltas)
-        if _is_told(response.error) or response.status in {"failed", "cancelled"}:
+        status = _string(response.status)
+        if _is_told(response.error) or status in {"failed", "cancelled"}:
             raise failure(self._read_error, response.error)
-        if response.status not in {"completed", "incomplete", None}:
+        if status not in {"completed", "incomplete", None}:
             raise self._read_error(payload)  # queued or in progress: an answer that is still to be fetched
         output = response.output or []
         if not self._items:

@@ -1,0 +1,181 @@
+"""Streams with values that are not what they should be: a message that can be kept, or a typed error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from all_wires import PROFILES, WIRES, Block, model_of, streamed
+from hermes_messages import ProviderError, ResponseDone, TextDelta, ToolMessage, UserMessage
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers import from_profile
+from hermes_providers.timeouts import StreamClock
+from hermes_providers.transport import Reply
+from hermes_providers.wire.output_tool import OUTPUT_VALUE_TOOL
+from wire_help import KEY, ask, collect, run
+
+BLOCKS: list[Block] = [
+    ("reasoning", ["th", "ink"]),
+    ("text", ["He", "llo"]),
+    ("read_file", ['{"pa', 'th":"x"}']),
+    (OUTPUT_VALUE_TOOL, ['{"value":', "[1]}"]),
+]
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        -1,
+        10**25,
+        1e308,
+        "",
+        "x",
+        "\ud800",
+        [],
+        {},
+        [None],
+        [[]],
+        {"a": None},
+        [{}],
+        {"type": 1},
+    ]
+)
+
+
+class _Script:
+    """A reply that came already."""
+
+    status = 200
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+
+    async def read(self, clock: StreamClock) -> bytes:
+        return self._chunks.pop(0) if self._chunks else b""
+
+
+class _Scripted:
+    """A transport without a network."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def post(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        clock: StreamClock,
+    ) -> AsyncIterator[Reply]:
+        yield _Script(list(self._chunks))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values within `value`."""
+    match value:
+        case dict():
+            return [path, *(place for key, item in value.items() for place in places(item, (*path, key)))]
+        case list():
+            return [path, *(place for key, item in enumerate(value) for place in places(item, (*path, key)))]
+        case _:
+            return [path]
+
+
+def changed(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
+    """`value` with another one at `path`."""
+    if not path:
+        return odd
+    copy = value.copy()
+    copy[path[0]] = changed(value[path[0]], path[1:], odd)
+    return copy
+
+
+def mutated(framed: bytes, choice: int, odd: Any) -> bytes:
+    """An event with one of its values changed."""
+    name, _, data = framed.rpartition(b"data: ")
+    if data.startswith(b"[DONE]"):
+        return framed
+    value = json.loads(data)
+    found = places(value)
+    said = json.dumps(changed(value, found[choice % len(found)], odd))
+    return name + b"data: " + said.encode() + b"\n\n"
+
+
+async def _read(wire: str, chunks: list[bytes]) -> None:
+    options = ProviderOptions(base_url="http://h.example/v1", api_key=KEY, settings={"wire": wire})
+    provider = from_profile(PROFILES[wire][0], options, transport=_Scripted(chunks))
+    try:
+        events = await collect(provider)
+    except ProviderError as error:
+        json.dumps(str(error))
+        return
+    assert isinstance(events[-1], ResponseDone)
+    response = events[-1].response
+    kept = msgspec.json.encode(response)
+    assert msgspec.json.decode(kept, type=type(response)) == response
+    message = response.message
+    if isinstance(message.content, str):
+        assert message.content == "".join(item.text for item in events if isinstance(item, TextDelta))
+    assert all(call.name and call.id for call in message.tool_calls)
+    results = [ToolMessage(call.id, "result", call.name) for call in message.tool_calls]
+    following = ask(UserMessage("hi"), message, *results, UserMessage("more"), model=model_of(wire))
+    json.loads(provider._wire.builder.build(following))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), ODD), min_size=1, max_size=3))
+@example([(-1, 2, "\ud800")])
+def test_any_values_that_are_not_what_they_should_be(wire: str, changes: list[tuple[int, int, Any]]) -> None:
+    chunks = streamed(wire, BLOCKS)
+    for place, choice, odd in changes:
+        chunks[place % len(chunks)] = mutated(chunks[place % len(chunks)], choice, odd)
+    run(_read(wire, chunks))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("odd", ["\ud800", [{}]])
+def test_each_value_in_turn(wire: str, odd: Any) -> None:
+    """Every single value of the stream is once half a character, and once a list."""
+    chunks = streamed(wire, BLOCKS)
+
+    async def main() -> None:
+        for place, framed in enumerate(chunks):
+            for choice in range(_count(framed)):
+                await _read(wire, [*chunks[:place], mutated(framed, choice, odd), *chunks[place + 1 :]])
+
+    run(main())
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_values_that_are_nested_too_deep(wire: str) -> None:
+    chunks = streamed(wire, BLOCKS)
+    deep = b"[" * 3000 + b"]" * 3000
+
+    async def main() -> None:
+        for place, framed in enumerate(chunks):
+            for choice in range(0, _count(framed), 3):
+                odd = mutated(framed, choice, "deep").replace(b'"deep"', deep)
+                await _read(wire, [*chunks[:place], odd, *chunks[place + 1 :]])
+                await _read(wire, [odd.rpartition(b"data: ")[2]])
+
+    run(main())
+
+
+def _count(framed: bytes) -> int:
+    data = framed.rpartition(b"data: ")[2]
+    return 0 if data.startswith(b"[DONE]") else len(places(json.loads(data)))
