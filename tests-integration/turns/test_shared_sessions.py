@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hermes_loop import AIAgent
 from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, validate
+from hermes_messages.approvals import PendingApproval, pending_to_json
 from hermes_messages.protocols import NewMessage
 from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor, StepGate, ToolDouble, text
 from hermes_store import SessionDB
@@ -68,7 +69,8 @@ def test_a_round_that_waits_for_a_person_is_denied_by_the_next_message_once(tmp_
             asked = AssistantMessage(None, tool_calls=(ToolCall("a", "t", "{}"), ToolCall("b", "t", "{}")))
             round_ = await db.begin_tool_round("s", "1", asked)
             await db.set_tool_result(round_, 0, ToolMessage("a", "ran"))
-            await db.suspend_round(round_, {"call": "b"})
+            pending = PendingApproval(call=asked.tool_calls[1], position=1, reason="writes")
+            await db.suspend_round(round_, pending_to_json([pending]))
         async with SessionDB(tmp_path / "s.db") as db, make(db, text("Fine."), tools=(tool,)) as agent:
             result = await agent.run_conversation("never mind")
             assert result["completed"]
