@@ -1,4 +1,4 @@
-"""The command line: `hermes-batch run|resume|merge|stats|export|distributions`.
+"""The command line: `hermes-batch run|resume|merge|stats|export|view|distributions`.
 
 Exit codes: 0 all rows are good; 1 something failed (finished rows are kept); 2 the call can not work and
 nothing was started; 130 stopped by a signal.
@@ -25,6 +25,7 @@ from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
 from hermes_batch.standard_input import kept_standard_input
 from hermes_batch.statistics import BatchStatistics
+from hermes_batch.view import view_run
 from hermes_messages import ConfigurationError, HermesError
 from hermes_messages.argument_text import JsonValue
 
@@ -217,6 +218,29 @@ def _export(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _view(arguments: argparse.Namespace) -> int:
+    files = viewed_files(arguments)
+    target = None if arguments.output is None else Path(arguments.output)
+    _require_run(files)
+    try:
+        viewed = asyncio.run(view_run(files, target))
+    except OSError as error:
+        place = target or files.directory
+        raise ConfigurationError(f"no page could be made at {place}: {error.strerror or error}") from error
+    sys.stdout.write(f"{viewed.rows} rows ({viewed.pending} pending) in {viewed.target}\n")
+    return OK
+
+
+def viewed_files(arguments: argparse.Namespace) -> RunFiles:
+    """The run to look at: `--run-name`, or the argument, which may be the path of its directory."""
+    if (arguments.run is None) == (arguments.run_name is None):
+        raise ConfigurationError("view takes the run to look at: RUN or --run-name, one of them")
+    if arguments.run is not None and os.sep in arguments.run:
+        directory = Path(arguments.run).absolute()
+        return RunFiles(directory.parent, directory.name)
+    return RunFiles(Path(arguments.output_dir), arguments.run or arguments.run_name)
+
+
 def _require_run(files: RunFiles) -> None:
     """A mistyped name must not begin a new run, which may cost money."""
     if not files.directory.is_dir():
@@ -245,6 +269,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             return _show_statistics(arguments)
         case "export":
             return _export(arguments)
+        case "view":
+            return _view(arguments)
         case _:
             for name, chances in DISTRIBUTIONS.items():
                 chosen = ", ".join(f"{toolset} {chance:.0%}" for toolset, chance in chances.items())

@@ -132,6 +132,10 @@ def make_parser() -> argparse.ArgumentParser:
         default="conversation",
         help="one row for each of these",
     )
+    view = add("view", "write a page to look at the rows in a browser")
+    view.add_argument("run", nargs="?", metavar="RUN", help="its name in --output-dir, or its directory")
+    add_place_arguments(view, required=False)
+    view.add_argument("--output", metavar="FILE", help="the page (view.html in the run's directory)")
     add("distributions", "list the toolset distributions")
     return parser
 
@@ -148,9 +152,9 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
 
 
-def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+def add_place_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """The arguments that say where a run lies."""
-    parser.add_argument("--run-name", required=True, metavar="NAME", help="its directory in --output-dir")
+    parser.add_argument("--run-name", required=required, metavar="NAME", help="its directory in --output-dir")
     parser.add_argument("--output-dir", default="data", metavar="DIR", help="the directory of all runs")
 
 

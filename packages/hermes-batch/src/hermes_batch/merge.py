@@ -12,7 +12,7 @@ from hermes_batch.packed import Finished
 from hermes_batch.plan import Plan
 from hermes_batch.records import Record, ToolStats, encode_record
 from hermes_batch.row_records import UNKNOWN_TOOL
-from hermes_batch.shards import RecordReader
+from hermes_batch.shards import RecordReader, in_parts
 from hermes_batch.statistics import BatchStatistics, StatisticsBuilder
 
 __all__ = ["NO_TOOLSET", "merge_run"]
@@ -37,13 +37,13 @@ async def merge_run(
     statistics = StatisticsBuilder(run_name, total)
     tools = {UNKNOWN_TOOL}
     async with RecordReader(shard_dir) as read:
-        for part in _parts(plan.done()):
+        for part in _in_parts(plan.done()):
             for record in await read([place for _, place in part]):
                 tools.update(record.tool_stats)
                 statistics.add(_dropped(record) if drop_unknown_tools and invents_tools(record) else record)
         names = sorted(tools)
         async with replace_file(target) as write:
-            for part in _parts(row for row in plan.done() if row[1].status == "ok"):
+            for part in _in_parts(row for row in plan.done() if row[1].status == "ok"):
                 records = await read([place for _, place in part])
                 lines = [
                     encode_record(_normalised(record, index, names))
@@ -64,18 +64,8 @@ def _dropped(record: Record) -> Record:
     return msgspec.structs.replace(record, status="discarded", reason="unknown_tool")
 
 
-def _parts(rows: Iterable[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:
-    """The rows in parts that are small enough to be in memory and not to hold up the event loop."""
-    part: list[tuple[int, Finished]] = []
-    size = 0
-    for index, place in rows:
-        if part and (len(part) >= _PART_ROWS or size + place.length > _PART_BYTES):
-            yield part
-            part, size = [], 0
-        part.append((index, place))
-        size += place.length
-    if part:
-        yield part
+def _in_parts(rows: Iterable[tuple[int, Finished]]) -> Iterator[list[tuple[int, Finished]]]:
+    return in_parts(rows, rows_at_most=_PART_ROWS, bytes_at_most=_PART_BYTES)
 
 
 def _normalised(record: Record, index: int, names: Sequence[str]) -> Record:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from hermes_batch.packed import Finished, FinishedRows, RowHashes
 from hermes_batch.records import RecordStatus
 
-__all__ = ["Plan", "RetryPolicy", "RowsLeft", "is_final", "make_plan"]
+__all__ = ["Plan", "RetryPolicy", "RowsLeft", "best_of_each_row", "is_final", "make_plan"]
 
 _NONE = -1
 
@@ -100,6 +100,17 @@ def make_plan(rows: RowHashes, records: FinishedRows, retry: RetryPolicy | None 
     if moved:
         _place_moved(rows, records, record_of, moved.values())
     return Plan(record_of, records)
+
+
+def best_of_each_row(records: FinishedRows) -> list[tuple[int, Finished]]:
+    """The records where the dataset is not known: for each place and content the best one, in the order of
+    places. Memory grows with the records."""
+    best: dict[tuple[int, bytes], int] = {}
+    for number in range(len(records)):
+        row = records.row(number)
+        if row not in best or records.worth(number) <= records.worth(best[row]):
+            best[row] = number
+    return [(index, records[number]) for (index, _), number in sorted(best.items())]
 
 
 def _is_final(record: Finished, retry: RetryPolicy) -> bool:

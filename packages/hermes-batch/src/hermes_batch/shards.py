@@ -34,6 +34,7 @@ __all__ = [
     "RecordReader",
     "Recorded",
     "ShardWriter",
+    "in_parts",
     "mend_torn_tails",
     "scan_recorded",
     "shard_names",
@@ -147,6 +148,23 @@ def _pieces(places: Iterable[Finished]) -> Iterator[list[Finished]]:
         piece.append(place)
     if piece:
         yield piece
+
+
+def in_parts(
+    rows: Iterable[tuple[int, Finished]], *, rows_at_most: int, bytes_at_most: int
+) -> Iterator[list[tuple[int, Finished]]]:
+    """The rows in parts that are small enough to be in memory and not to hold up the event loop; a single
+    record may be longer."""
+    part: list[tuple[int, Finished]] = []
+    size = 0
+    for index, place in rows:
+        if part and (len(part) >= rows_at_most or size + place.length > bytes_at_most):
+            yield part
+            part, size = [], 0
+        part.append((index, place))
+        size += place.length
+    if part:
+        yield part
 
 
 async def mend_torn_tails(shard_dir: Path) -> list[str]:
