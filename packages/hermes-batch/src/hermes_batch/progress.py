@@ -152,8 +152,8 @@ def _plain(text: str) -> str:
 
 
 class LineProgress:
-    """A line for each row that ended; in a run of many rows for each that failed, and every ten seconds one on
-    the whole. `clock` tells the time in seconds."""
+    """A line for each row that ended; in a run of many rows one for each that failed, and every ten seconds
+    one on the whole. `clock` tells the time in seconds."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream

@@ -119,7 +119,9 @@ def _summary(files: RunFiles, checkpoint: Checkpoint | None, total: int, damaged
     )
 
 
-async def _placed(records: FinishedRows, checkpoint: Checkpoint | None) -> tuple[int, Iterable[tuple[int, Finished]]]:
+async def _placed(
+    records: FinishedRows, checkpoint: Checkpoint | None
+) -> tuple[int, Iterable[tuple[int, Finished]]]:
     """The number of the dataset's rows, and the records in their places."""
     if checkpoint is not None:
         try:

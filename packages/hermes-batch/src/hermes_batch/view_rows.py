@@ -162,7 +162,7 @@ def packed_rows(rows: Sequence[tuple[int, Record]]) -> Iterator[bytes]:
 
 
 def packed(kind: str, value: object) -> Iterator[bytes]:
-    """A block of data in the page, in pieces. Nothing in `value` is markup there: base64 has no sign for it."""
+    """A block of data in the page, in pieces. Nothing in `value` is markup there: base64 has no `<`."""
     yield f'<script type="text/plain" data-kind="{kind}">'.encode()
     data = msgspec.json.encode(value)
     deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)

@@ -140,7 +140,8 @@ function showDetail(row, [facts, error, parts], terms, leave) {
       make("p", {}, figuresOf(row))),
     ...(error || row.status !== "ok" ? [make("div", { class: `trouble ${row.status}`, role: "note" },
       make("strong", {}, visible(row.reason || row.status)), error ? textBlock(error, terms, { code: true }) : null)] : []),
-    parts.length ? steps : make("p", { class: "none" }, "Nothing was said in this row."),
+    steps,
+    ...(parts.some((part) => part[0] !== "system") ? [] : [make("p", { class: "none" }, "Nothing was said in this row.")]),
     make("details", { class: "facts" }, make("summary", {}, "About this row"),
       make("dl", { class: "fields" }, ...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, marked(value, terms))]))));
   byId("main").scrollTop = 0;

@@ -59,7 +59,7 @@ class RowList {
 
   option(number) {
     const row = this.rows[number];
-    const said = row.title || row.error || "(nothing was said)";
+    const said = row.title || "(nothing was said)";
     const tools = row.tools.map(([name, count, failed]) =>
       make("span", { class: failed ? "chip failed" : "chip" }, `${visible(name)}${count > 1 ? ` ×${count}` : ""}`));
     const below = row.status === "ok" ? tools

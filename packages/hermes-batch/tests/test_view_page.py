@@ -1,0 +1,511 @@
+"""The page of a run in a real browser: headless Chromium, driven over its DevTools protocol.
+
+With HERMES_SCREENSHOTS set to a directory, what the page looks like is kept there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_batch.records import Record, RecordStatus, ToolStats, Turn, encode_record
+from hermes_batch.run_files import RunFiles
+from hermes_batch.view import view_run
+from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolSpec, UserMessage
+from hermes_messages.trajectory import to_trajectory
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-port=0",
+)
+PATIENCE_S = 60.0
+ROWS = 10_000
+HOSTILE_ROW = 7
+LONG_ROW = 8
+HOSTILE_MARKUP = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+HOSTILE = f"{HOSTILE_MARKUP} a\u2028b\x1b[2J \u202ecba"
+TOOL = ToolSpec.from_schema("read_file", "Read a file.", {"type": "object", "properties": {}})
+
+
+class Page:
+    """One page in the browser. Everything that it logs as an error, and every request, is kept."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._number = 0
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: object) -> dict[str, Any]:
+        """Ask the browser; what comes in between is noted."""
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=PATIENCE_S))
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                result: dict[str, Any] = message["result"]
+                return result
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        match message:
+            case {"method": "Log.entryAdded", "params": {"entry": {"level": "error", "text": str(text)}}}:
+                self.complaints.append(text)
+            case {"method": "Runtime.exceptionThrown", "params": {"exceptionDetails": details}}:
+                self.complaints.append(json.dumps(details))
+            case {"method": "Network.requestWillBeSent", "params": {"request": {"url": str(url)}}}:
+                self.requests.append(url)
+            case _:
+                pass
+
+    def open(self, path: Path, fragment: str = "") -> None:
+        """Load a file anew and wait until the page says that it is ready."""
+        self.send("Page.navigate", url="about:blank")
+        self.send("Page.navigate", url=path.as_uri() + fragment)
+        self.wait("document.documentElement.dataset.ready === 'yes'")
+
+    def value(self, expression: str) -> Any:
+        """What a JavaScript expression comes to, awaited."""
+        done = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        return done["result"].get("value")
+
+    def text(self, selector: str) -> str:
+        """The text of the first element that fits, as it is seen."""
+        return str(self.value(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+    def wait(self, condition: str) -> None:
+        """Until `condition` holds; it is asked at every frame of the page."""
+        deadline = time.monotonic() + PATIENCE_S
+        asked = f"new Promise((done) => requestAnimationFrame(() => done(Boolean({condition}))))"
+        while not self.value(asked):
+            assert time.monotonic() < deadline, f"never: {condition}; {self.complaints}"
+
+    def choose(self, control: str, value: str) -> None:
+        """Take an option of a list of options."""
+        take = f"(node) => {{ node.value = '{value}'; node.dispatchEvent(new Event('change')); }}"
+        self.value(f"({take})(document.getElementById('{control}'))")
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys, one after the other."""
+        for key in keys:
+            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+            common = {"key": key, "windowsVirtualKeyCode": {"Enter": 13, "Escape": 27}.get(key, 0)}
+            down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+            self.send("Input.dispatchKeyEvent", **down, **common)
+            self.send("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def look(self, *, width: int = 1360, height: int = 860, dark: bool = False, still: bool = False) -> None:
+        """The size of the window, and what the system asks for: colours, and no motion."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        wishes = {
+            "prefers-color-scheme": "dark" if dark else "light",
+            "prefers-reduced-motion": "reduce" if still else "no-preference",
+        }
+        features = [{"name": name, "value": value} for name, value in wishes.items()]
+        self.send("Emulation.setEmulatedMedia", features=features)
+
+    def screenshot(self, name: str) -> bytes:
+        """What a person would see, as PNG."""
+        image = base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
+        if directory := os.environ.get("HERMES_SCREENSHOTS"):
+            (Path(directory) / f"{name}.png").write_bytes(image)
+        return image
+
+
+@contextmanager
+def running_browser(profile: Path) -> Iterator[Page]:
+    """A new Chromium with nothing in its profile; it is gone afterwards."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install --no-install-recommends chromium)")
+    from websockets.sync.client import connect
+
+    command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            told = next(line for line in process.stderr if line.startswith("DevTools listening on "))
+            with connect(told.split()[-1], max_size=None, open_timeout=PATIENCE_S) as whole:
+                whole.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
+                targets = json.loads(whole.recv(timeout=PATIENCE_S))["result"]["targetInfos"]
+                target = next(info["targetId"] for info in targets if info["type"] == "page")
+            address = told.split()[-1].partition("/devtools/")[0]
+            with connect(f"{address}/devtools/page/{target}", max_size=None, open_timeout=PATIENCE_S) as one:
+                yield Page(one)
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One browser for all tests."""
+    with running_browser(tmp_path_factory.mktemp("chromium")) as page:
+        yield page
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run of 10,000 rows."""
+    return page_of(tmp_path_factory.mktemp("large"), ROWS)
+
+
+@pytest.fixture
+def page(browser: Page, large: Path) -> Iterator[Page]:
+    """The page of the large run, just opened; nothing went wrong in it when the test has ended."""
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.look()
+    browser.open(large)
+    yield browser
+    browser.look()
+    assert browser.complaints == []
+    assert set(browser.requests) <= {large.as_uri(), "about:blank"}
+
+
+def page_of(directory: Path, rows: int) -> Path:
+    files = RunFiles(directory, "many")
+    files.shards.mkdir(parents=True)
+    with (files.shards / "shard-00001.jsonl").open("wb") as shard:
+        for index in range(rows):
+            shard.write(encode_record(record_at(index)))
+    return asyncio.run(view_run(files)).target
+
+
+def record_at(index: int) -> Record:
+    """Of ten rows one failed at once, one had no reasoning, one has a failed call."""
+    kind = index % 10
+    status: RecordStatus = {1: "error", 2: "discarded"}.get(kind, "ok")  # type: ignore[assignment]
+    failed = kind == 3
+    said: list[Message] = []
+    if kind != 1:
+        said = conversation_at(index, failed=failed, reasoning=kind != 2)
+    return Record(
+        prompt_index=index, id=f"task-{index}", row_hash=f"{index:032x}", status=status,
+        reason={1: "row_timeout", 2: "no_reasoning"}.get(kind, "text_response"),
+        error="the row took too long\nmore of it" if kind == 1 else "",
+        conversations=tuple(Turn(step["from"], step["value"]) for step in to_trajectory(said, [TOOL])),
+        completed=kind > 1, partial=False, run_again=False, api_calls=2, toolsets_used=("file",),
+        tool_stats={"read_file": ToolStats(1, 1 - failed, int(failed)), "never": ToolStats()} if said else {},
+        tool_error_counts={}, model="model-1", provider="host", session_id="s",
+        input_tokens=100 + index % 900, output_tokens=20 + index % 50, usage_known=kind != 1,
+        cost_usd=0.001, cost_known=kind != 1, duration_s=1 + index % 40 / 7, finished_at="", metadata="{}",
+    )  # fmt: skip
+
+
+def conversation_at(index: int, *, failed: bool, reasoning: bool) -> list[Message]:
+    hostile = index == HOSTILE_ROW
+    result = "Error: no such file" if failed else HOSTILE if hostile else f"line of the file {index} " * 20
+    call = ToolCall("call_1", "read_file", json.dumps({"path": f"notes/{index}.txt"}))
+    thought = f"I should read the file first. {HOSTILE if hostile else ''}" if reasoning else None
+    answer = f"The answer is unicorn{index}." if index % 5_000 == 4_999 else f"The answer is {index}."
+    said: list[Message] = [
+        UserMessage(HOSTILE if hostile else f"What stands in file {index}?"),
+        AssistantMessage("Let me see.", tool_calls=(call,), reasoning=thought),
+        ToolMessage("call_1", result, name="read_file"),
+        AssistantMessage(HOSTILE if hostile else answer, reasoning=thought),
+    ]
+    if index == LONG_ROW:
+        said += [UserMessage("more"), AssistantMessage("long " * 20_000, reasoning="r")] * 200
+    return said
+
+
+SHOWN_ROWS = "document.querySelectorAll('[role=option]').length"
+READING = "!document.getElementById('detail').hidden"
+COUNT = "document.getElementById('count').textContent"
+
+
+def test_ten_thousand_rows_are_never_in_one_document(page: Page) -> None:
+    assert page.value(COUNT) == "10,000 rows"
+    assert page.value(SHOWN_ROWS) < 60
+    assert page.value("document.querySelectorAll('*').length") < 2_000
+    page.press("G")
+    page.wait("document.getElementById('row-9999')")
+    assert (
+        page.value("document.querySelector('[aria-selected=true]').getAttribute('aria-posinset')") == "10000"
+    )
+    assert page.value(SHOWN_ROWS) < 60
+    page.wait(READING)
+    assert page.text("#detail h2").startswith("Row 9999")
+    page.value("document.getElementById('list').scrollTop = 380000")
+    page.wait("document.getElementById('row-5003')")
+    assert page.value(SHOWN_ROWS) < 60
+
+
+def test_the_overview_adds_up(page: Page) -> None:
+    figures = page.text("#figures").split("\n")
+    assert figures[figures.index("Rows") + 1] == "10,000"
+    assert figures[figures.index("Good") + 1] == "80.0 %"
+    assert figures[figures.index("With reasoning") + 1] == "80.0 %"
+    plots = page.text("#plots")
+    for told in ("ok 8,000", "discarded 1,000", "error 1,000", "row_timeout", "9K · 1K failed", "median"):
+        assert told in plots
+    titles = "[...document.querySelectorAll('figcaption')].map((node) => node.textContent)"
+    assert page.value(titles) == [
+        "Outcomes", "Tool calls", "Reasoning", "Time of a row", "Tokens of a row", "Model calls of a row",
+    ]  # fmt: skip
+    bars = "[...document.querySelectorAll('.time-of-a-row g title')].map((node) => node.textContent)"
+    assert sum(int(bar.split(": ")[1].split()[0].replace(",", "")) for bar in page.value(bars)) == ROWS
+    assert page.value("document.querySelectorAll('#plots svg[role=img][aria-label]').length") == 6
+
+
+def test_search_finds_what_was_said_anywhere(page: Page) -> None:
+    page.press("/", *"unicorn4999")
+    page.wait(f"{COUNT} === '1 of 10,000 rows'")
+    assert "What stands in file 4999?" in page.text("#row-0")
+    page.press("Enter")
+    page.wait(READING)
+    assert page.text("#detail mark") == "unicorn4999"
+    page.press("/", *'"the row took" task-21')
+    page.wait(f"{COUNT} === '12 of 10,000 rows'")  # 21, 211, and 2101 to 2191 by tens
+    page.value("document.getElementById('clear').click()")
+    page.wait(f"{COUNT} === '10,000 rows'")
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "left", "not_good"),
+    [
+        ("tool", "read_file", 9_000, 1_000),
+        ("reason", "row_timeout", 1_000, 1_000),
+        ("reasoning", "with", 8_000, 0),
+        ("reasoning", "without", 1_000, 1_000),
+        ("reasoning", "unanswered", 1_000, 1_000),
+    ],
+)
+def test_filters_leave_the_rows_that_fit(
+    page: Page, control: str, value: str, left: int, not_good: int
+) -> None:
+    page.choose(control, value)
+    page.wait(f"{COUNT} === '{left:,} of 10,000 rows'")
+    assert f"{left:,} rows of 10,000" in page.text("#scope")
+    page.value("document.querySelector('[data-status=ok]').click()")
+    page.wait(f"{COUNT} === '{not_good:,} of 10,000 rows'")
+    assert page.value("document.querySelectorAll('#rows .badge.ok').length") == 0
+
+
+def test_a_line_of_a_plot_is_a_filter(page: Page) -> None:
+    page.value(
+        "[...document.querySelectorAll('.barline')].find((one) => /row_timeout/.test(one.innerText)).click()"
+    )
+    page.wait(f"{COUNT} === '1,000 of 10,000 rows'")
+    assert page.value("document.getElementById('reason').value") == "row_timeout"
+
+
+def test_the_order_can_be_chosen(page: Page) -> None:
+    page.choose("order", "slow")
+    page.wait("document.querySelector('#row-0 .place').innerText === '#39'")
+
+
+def test_calls_results_reasoning_and_errors_are_told_apart(page: Page) -> None:
+    page.press("j", "j", "j", "j")
+    page.wait(f"{READING} && document.querySelector('#detail h2').innerText.startsWith('Row 3')")
+    kinds = (
+        "[...document.querySelectorAll('#detail .step')].map((node) => node.className.replace('step ', ''))"
+    )
+    assert page.value(kinds) == ["system", "user", "assistant", "call", "result failed", "assistant"]
+    assert "notes/3.txt" in page.text("#detail .call")
+    assert page.value("document.querySelectorAll('#detail details.reasoning[open]').length") == 0
+    page.press("r")
+    assert page.value("document.querySelectorAll('#detail details.reasoning[open]').length") == 2
+    page.press("k", "k")
+    page.wait("document.querySelector('#detail h2').innerText.startsWith('Row 1')")
+    assert "the row took too long" in page.text("#detail .trouble.error")
+    assert "Nothing was said in this row." in page.text("#detail")
+
+
+def test_keys_lead_in_and_out(page: Page) -> None:
+    page.press("?")
+    assert page.value("document.getElementById('help').open")
+    page.press("Escape")
+    assert not page.value("document.getElementById('help').open")
+    page.press("j", "j", "k")
+    page.wait("document.getElementById('list').getAttribute('aria-activedescendant') === 'row-0'")
+    page.press("Enter")
+    page.wait("document.activeElement.tagName === 'H2'")
+    page.press("Escape")
+    assert page.value("document.activeElement.id") == "list"
+    assert page.value(READING)
+    page.press("Escape")
+    assert not page.value(READING)
+    page.press("/", "j")
+    assert page.value("document.getElementById('query').value") == "j"
+    page.press("Escape")
+    assert page.value("document.activeElement.id") == "list"
+
+
+def test_nothing_that_was_said_runs_or_hides(page: Page, large: Path) -> None:
+    page.open(large, f"#row={HOSTILE_ROW}")
+    page.wait(READING)
+    page.press("r")
+    assert page.value("window.hacked") is None
+    assert page.value("document.querySelectorAll('#detail img, #detail script, #rows img').length") == 0
+    shown = page.text("#detail")
+    assert shown.count("</script><script>window.hacked = 1</script><img") == 5
+    assert "a⟨U+2028⟩b⟨U+001B⟩[2J ⟨U+202E⟩cba" in shown
+    # Even markup that gets in would not run: the page's policy knows its own program only.
+    page.value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')")
+    page.wait("document.querySelector('body > img')")
+    for _ in range(100):
+        if page.complaints:
+            break
+        page.wait("true")
+    assert page.value("window.hacked") is None
+    assert all("Content Security Policy" in complaint for complaint in page.complaints)
+    assert page.complaints
+    page.complaints.clear()
+    page.requests.clear()
+
+
+def test_a_long_row_is_shown_in_parts(page: Page, large: Path) -> None:
+    page.open(large, f"#row={LONG_ROW}")
+    page.wait(READING)
+    assert page.value("document.querySelectorAll('#detail .step').length") < 200
+    assert page.value("document.getElementById('detail').textContent.length") < 1_000_000
+    page.value("document.querySelector('#detail .prose + .more').click()")
+    assert (
+        page.value(
+            "Math.max(...[...document.querySelectorAll('.prose')].map((node) => node.textContent.length))"
+        )
+        == 100_000
+    )
+    page.value("document.querySelector('#detail .steps > .more').click()")
+    assert page.value("document.querySelectorAll('#detail .step').length") > 200
+
+
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+def test_colours_follow_the_system_and_the_switch(page: Page) -> None:
+    light = page.value(BACKGROUND)
+    page.look(dark=True)
+    dark = page.value(BACKGROUND)
+    assert light != dark
+    page.value("document.getElementById('theme').click()")
+    assert page.value(BACKGROUND) == light
+    page.value("document.getElementById('theme').click()")
+    page.look(dark=False)
+    assert page.value(BACKGROUND) == dark
+    page.value("document.getElementById('theme').click()")
+    assert page.value(BACKGROUND) == light
+
+
+CONTRASTS = """
+(() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => rgba(colour).slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (rgba(colour)[3] === 255) return colour;
+    }
+    return "white";
+  };
+  const low = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const said = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
+    if (!said || !node.checkVisibility() || node.closest("script")) continue;
+    const style = getComputedStyle(node);
+    const front = light(node instanceof SVGElement ? style.fill : style.color);
+    const back = light(behind(node));
+    const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);
+    const told = `${node.tagName}.${node.className} ${ratio.toFixed(2)} ${node.textContent.slice(0, 30)}`;
+    if (ratio < 4.5) low.push(told);
+  }
+  return low;
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_text_stands_out_from_what_is_behind_it(page: Page, large: Path, dark: bool) -> None:
+    page.look(dark=dark, still=True)
+    page.open(large)
+    assert page.value(CONTRASTS) == []
+    page.screenshot(f"overview-{'dark' if dark else 'light'}")
+    for row in (1, 2, 3):
+        page.open(large, f"#row={row}")
+        page.wait(READING)
+        page.press("r")
+        assert page.value(CONTRASTS) == []
+        page.screenshot(f"row-{row}-{'dark' if dark else 'light'}")
+
+
+def test_who_wants_no_motion_gets_none(page: Page) -> None:
+    page.look(still=True)
+    durations = "[...document.querySelectorAll('*')].map((node) => getComputedStyle(node).transitionDuration)"
+    assert set(page.value(durations)) == {"0s"}
+    page.look()
+    assert set(page.value(durations)) > {"0s"}
+
+
+def test_everything_that_can_be_pressed_has_a_name(page: Page) -> None:
+    tree = page.send("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "listbox", "option", "searchbox", "combobox", "image", "dialog"}
+    found = [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in tree
+        if not node["ignored"] and node["role"]["value"] in roles
+    ]
+    assert {role for role, _ in found} >= {"button", "listbox", "option", "searchbox", "combobox", "image"}
+    assert [role for role, name in found if not name.strip()] == []
+
+
+def test_a_narrow_window_shows_one_thing_at_a_time(page: Page, large: Path) -> None:
+    page.look(width=390, height=800)
+    page.open(large)
+    parts = "[document.documentElement, document.getElementById('main')]"
+    too_wide = f"{parts}.some((part) => part.scrollWidth > innerWidth)"
+    assert not page.value("document.getElementById('list').checkVisibility()")
+    assert not page.value(too_wide)
+    page.screenshot("narrow-overview")
+    page.value("document.getElementById('to-rows').click()")
+    assert page.value("document.getElementById('list').checkVisibility()")
+    page.screenshot("narrow-rows")
+    page.press("j", "Enter")
+    page.wait(f"{READING} && document.activeElement.tagName === 'H2'")
+    assert not page.value(too_wide)
+    page.screenshot("narrow-row")
+    page.press("Escape")
+    assert page.value("document.getElementById('list').checkVisibility()")
+
+
+def test_an_empty_run_is_a_page_too(browser: Page, tmp_path: Path) -> None:
+    files = RunFiles(tmp_path, "empty")
+    files.shards.mkdir(parents=True)
+    (files.shards / "shard-00001.jsonl").write_bytes(b"")
+    browser.complaints.clear()
+    browser.look()
+    browser.open(asyncio.run(view_run(files)).target)
+    assert browser.value(COUNT) == "0 rows"
+    browser.press("j", "G", "Enter", "/", *"word")
+    browser.wait(f"{COUNT} === '0 of 0 rows'")
+    assert browser.complaints == []
