@@ -68,7 +68,7 @@ def test_a_character_on_the_edge_of_a_sample_or_chunk_is_not_torn(bench: Any) ->
         assert read(bench, "cjk.txt", offset=size + 1).startswith("漢字")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le-bom", "utf-16-be-bom", "utf-32"])
 def test_a_byte_order_mark_tells_the_encoding_and_is_not_shown(bench: Any, encoding: str) -> None:
     if encoding.endswith("-bom"):
         data = ("\ufeff" + "héllo 漢\n").encode(encoding.removesuffix("-bom"))
@@ -119,6 +119,22 @@ def test_mode_encoding_mark_and_line_ends_of_the_old_file_are_kept(bench: Any) -
     bench.text("write_file", {"path": "wide.txt", "content": "neu\n"}, "file")
     assert wide.read_bytes()[:2] == b"\xff\xfe"
     assert wide.read_text(encoding="utf-16") == "neu\n"
+
+
+@pytest.mark.parametrize("name", ["\u6f22" * 85, "\U0001f600" * 63, "x" * 255, "-rf", "a\nb"])
+def test_every_name_that_the_system_takes_can_be_written_and_patched(bench: Any, name: str) -> None:
+    assert bench.text("write_file", {"path": name, "content": "a\n"}, "file").startswith("wrote ")
+    bench.text("patch", {"path": name, "old_string": "a", "new_string": "b"}, "file")
+    assert [entry.name for entry in bench.workspace.iterdir()] == [name]
+    assert (bench.workspace / name).read_text() == "b\n"
+
+
+def test_half_of_a_character_is_refused_in_a_text_and_told_in_a_name(bench: Any) -> None:
+    text = refused(bench, "write_file", path="a.txt", content="\ud800")
+    assert "half of a character (a lone surrogate); nothing was written" in text
+    assert "no such file" in refused(bench, "read_file", path="\udcff.txt")
+    assert "can not be resolved" in refused(bench, "read_file", path="\ud800")
+    assert not list(bench.workspace.iterdir())
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(bench: Any, monkeypatch: Any) -> None:

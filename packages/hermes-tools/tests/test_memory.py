@@ -159,6 +159,14 @@ def test_files_that_are_links_or_no_text_are_refused_and_do_not_end_the_turn(
     assert (tmp_path / "secret.txt").read_text() == "secret"
 
 
+def test_a_file_that_is_too_large_to_be_read_whole_is_not_cut_by_a_change(bench: Any, home: Path) -> None:
+    home.mkdir(parents=True)
+    before = "first\n\u00a7\n" + "x" * (memory_module.MAX_FILE_BYTES + 10)
+    (home / "NOTES.md").write_text(before)
+    assert "is larger than" in refused(bench, "remove", old_text="first")
+    assert (home / "NOTES.md").read_text() == before
+
+
 def test_the_toolset_is_absent_without_a_directory_and_says_why(
     bench: Any, run_async: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import errno
 import json
 import stat
 import subprocess
@@ -10,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from hermes_tools import files
 from hermes_tools.builtin import patch as patch_module
 from hermes_tools.child_work import run_standalone
 from hermes_tools.standalone.edit import Edit, EditError, EditRequest, edit_bytes
@@ -200,6 +203,54 @@ def test_line_ends_mark_encoding_mode_and_final_newline_are_kept(bench: Any) -> 
 def test_line_ends_away_from_the_edit_stay_as_they_are() -> None:
     data = b"a\r\nb\nc\r\nd\ne\r\nf\r\n"
     assert edited("", ("c", "C"), data=data) == b"a\r\nb\nC\r\nd\ne\r\nf\r\n"
+
+
+def test_lines_of_context_keep_their_own_ends_in_a_file_of_mixed_ends() -> None:
+    request: EditRequest = {"path": "f", "create": False, "delete": False, "edits": []}
+    request["edits"] = [Edit(old="a\nb\nc\n", new="a\nB\nc\n", everywhere=False, hunk=True, line=1)]
+    assert edit_bytes(b"a\r\nb\nc\r\nd\ne\nf\n", request).data == b"a\r\nB\nc\r\nd\ne\nf\n"
+    assert edit_bytes(b"a\nb\r\nc\nd\r\ne\r\nf\r\n", request).data == b"a\nB\r\nc\nd\r\ne\r\nf\r\n"
+
+
+_LINES = st.lists(
+    st.tuples(st.text("ab\u03bb \t\u2028\x85", max_size=4), st.sampled_from(["\n", "\r\n"])),
+    min_size=1,
+    max_size=8,
+)
+_WRITTEN = [
+    *[(b"", "utf-8"), (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le")],
+    *[
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF32_BE, "utf-32-be"),
+    ],
+]
+
+
+@given(_LINES, st.data(), st.sampled_from(_WRITTEN), st.booleans(), st.booleans())
+def test_a_change_of_one_line_leaves_every_other_byte(
+    lines: list[tuple[str, str]], data: st.DataObject, written: tuple[bytes, str], ended: bool, hunk: bool
+) -> None:
+    mark, encoding = written
+    if not ended:
+        lines = [*lines[:-1], (lines[-1][0], "")]
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first, len(lines) - 1))
+    changed = data.draw(st.integers(first, last))
+    text = "".join(line + end for line, end in lines)
+    windows = text.count("\r\n")
+    most = "\r\n" if windows and windows * 2 >= text.count("\n") else "\n"
+    new_lines = list(lines)
+    new_lines[changed] = ("NEW", lines[changed][1] and most)
+    old, new = (
+        "".join(line + end[-1:] for line, end in part[first : last + 1]) for part in (lines, new_lines)
+    )
+    plain = text.replace("\r\n", "\n")
+    assume(old and sum(plain.startswith(old, start) for start in range(len(plain))) == 1)
+    request: EditRequest = {"path": "f", "create": False, "delete": False, "edits": []}
+    request["edits"] = [Edit(old=old, new=new, everywhere=False, hunk=hunk, line=first + 1)]
+    expected = mark + "".join(line + end for line, end in new_lines).encode(encoding)
+    assert edit_bytes(mark + text.encode(encoding), request).data == expected
 
 
 def test_bytes_that_are_no_utf8_survive_and_are_not_mixed_with_others() -> None:
@@ -457,7 +508,7 @@ def test_a_disk_that_is_full_keeps_the_old_content(bench: Any, tmp_path: Path, w
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
     )
     if mounted.returncode:
-        return  # not allowed here; the size limit of the test above takes the same way through the code
+        pytest.skip("platform: no file system may be mounted here")
     try:
         (disk / "a.txt").write_text("old\n" * 5_000)
         results = with_size_limit(
@@ -472,6 +523,66 @@ def test_a_disk_that_is_full_keeps_the_old_content(bench: Any, tmp_path: Path, w
         assert [entry.name for entry in disk.iterdir()] == ["a.txt"]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_diff_of_several_files_for_which_the_disk_has_no_room_changes_none(
+    bench: Any, with_size_limit: Any
+) -> None:
+    (bench.workspace / "a.txt").write_text("a\n")
+    (bench.workspace / "b.txt").write_text("b\n")
+    grown = "".join(f"+{number}\n" for number in range(2_000))
+    diff = (
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+A\n"
+        f"--- /dev/null\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n{grown}"
+    )
+    [[status, text]] = with_size_limit(bench.workspace, 4_096, ("patch", {"diff": diff}))
+    assert status == "error"
+    assert "b.txt could not be written: File too large; the old file is unchanged, as are all others" in text
+    assert (bench.workspace / "a.txt").read_text() == "a\n"
+    assert sorted(entry.name for entry in bench.workspace.iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_files_changed_before_one_that_can_not_be_put_in_place_are_restored(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.txt", "gone.txt", "z.txt"):
+        (bench.workspace / name).write_bytes(b"\xef\xbb\xbfold\r\n")
+        (bench.workspace / name).chmod(0o751)
+    rename = files.OpenDirectory.replace
+
+    async def failing(self: files.OpenDirectory, old: str, new: str) -> None:
+        if new == "z.txt":
+            raise OSError(errno.EIO, "Input/output error")
+        await rename(self, old, new)
+
+    monkeypatch.setattr(files.OpenDirectory, "replace", failing)
+    text = refused(
+        bench,
+        diff="--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n"
+        "--- /dev/null\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n"
+        "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"
+        "--- a/z.txt\n+++ b/z.txt\n@@ -1 +1 @@\n-old\n+new\n",
+    )
+    assert (
+        "z.txt could not be written: Input/output error; the old file is unchanged, as are all others" in text
+    )
+    assert sorted(entry.name for entry in bench.workspace.iterdir()) == ["a.txt", "gone.txt", "z.txt"]
+    for name in ("a.txt", "gone.txt", "z.txt"):
+        assert (bench.workspace / name).read_bytes() == b"\xef\xbb\xbfold\r\n"
+        assert stat.S_IMODE((bench.workspace / name).stat().st_mode) == 0o751
+
+
+def test_one_file_by_two_names_in_a_diff_is_refused_before_anything_changes(bench: Any, file: Path) -> None:
+    before = file.read_text()
+    part = "--- a/{0}\n+++ b/{0}\n@@\n-def {1}(x):\n+def {1}(y):\n"
+    text = refused(bench, diff=part.format("a.py", "f") + part.format("./a.py", "g"))
+    assert "a.py and ./a.py are the same file" in text
+    assert file.read_text() == before
+    many = "".join(
+        f"--- /dev/null\n+++ b/f{n}\n@@ -0,0 +1 @@\n+x\n" for n in range(patch_module.MAX_FILES + 1)
+    )
+    assert "changes 101 files, at most 100" in refused(bench, diff=many)
+    assert [entry.name for entry in bench.workspace.iterdir()] == ["a.py"]
 
 
 def test_a_patch_that_is_cancelled_leaves_the_old_file_and_no_process(

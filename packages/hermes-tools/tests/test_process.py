@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 from typing import Any
@@ -358,3 +359,57 @@ def test_a_gigabyte_of_output_never_is_in_memory(bench: Any, program: Any, how: 
     assert length < 31_000
     assert "last" in end
     assert how == "background" or start.startswith("first")
+
+
+def test_what_ended_commands_left_running_is_counted_and_ended_with_the_task(
+    shell: Shell, bench: Any, run_async: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_table, "MAX_RUNNING", 6)
+    monkeypatch.setattr(process_table, "MAX_ENDED", 1)
+
+    async def main() -> None:
+        for number in range(1, 7):
+            await shell.start("sleep 600 >/dev/null 2>&1 & echo started")
+            told = await shell.process("wait", f"p{number}", timeout=10)
+            assert told.startswith(f"p{number}: ended with exit code 0; processes that it started go on")
+        refused = await shell.result("terminal", command="true", background=True)
+        assert "6 processes are running already" in refused.content
+        assert len((await shell.process("list", None)).splitlines()) == 6, "none is forgotten while it runs"
+        assert (await shell.process("kill", "p1")).startswith("p1: ended with exit code 0\n")
+        assert (await shell.start("echo more")).startswith("p7: ended with exit code 0\nmore")
+        await shell.executor.close()
+        await wait_until(lambda: not bench.processes())
+
+    run_async(main())
+
+
+def test_a_process_that_left_its_group_is_not_said_to_be_stopped(
+    shell: Shell, bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        result = await shell.result("terminal", command="(setsid sleep 600 &); echo started")
+        assert "p1; it left its process group, so it can not be stopped here" in result.content
+        assert "left its process group" in await shell.process("kill")
+        await shell.executor.close()
+
+    try:
+        run_async(main())
+    finally:
+        for left in bench.processes():
+            os.kill(left, signal.SIGKILL)
+
+
+def test_a_command_in_the_background_is_judged_as_any_other_and_what_is_typed_into_one_too(
+    shell: Shell, run_async: Any
+) -> None:
+    async def main() -> None:
+        result = await shell.result("terminal", command="rm -rf /", background=True)
+        assert result.status == "denied"
+        await shell.start("cat")
+        result = await shell.result("process", action="write", process_id="p1", text="it's\nrm -rf /\n")
+        assert result.status == "denied"
+        assert "as a command, it " in result.content
+        assert "wrote" in await shell.process("write", text="print('it is no command, that''s all\n")
+        await shell.executor.close()
+
+    run_async(main())

@@ -83,6 +83,19 @@ def test_links_and_pipes_are_not_followed(bench: Any, tmp_path: Any) -> None:
     assert search(bench, "value") == ["no matches for value"]
 
 
+def test_a_pipe_or_a_circle_of_links_as_the_place_to_search_is_told_in_words(bench: Any) -> None:
+    os.mkfifo(bench.workspace / "pipe")
+    (bench.workspace / "loop").symlink_to("loop")
+    for name, kind in (("pipe", "a named pipe"), ("loop", "a symbolic link")):
+        [result] = bench.run(bench.call("search_files", {"pattern": "x", "path": name}), toolsets=("file",))
+        assert f"{name} is {kind}, no file and no directory" in result.content
+
+
+def test_text_in_utf_32_is_searched(bench: Any) -> None:
+    (bench.workspace / "a.txt").write_text("find me\n", encoding="utf-32")
+    assert search(bench, "find") == ["a.txt:1: find me"]
+
+
 def test_a_pattern_that_takes_for_ever_is_stopped_and_what_was_found_is_kept(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

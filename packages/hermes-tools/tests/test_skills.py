@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,31 @@ def test_the_toolset_is_absent_where_there_is_no_skill(bench: Any, run_async: An
 )
 def test_the_head_of_a_skill_file(text: str, expected: dict[str, str]) -> None:
     assert read_front_matter(text) == expected
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "description: x" + " " * 19_000 + "y",
+        "description: x\n" + " a\n" * 6_000,
+        "a:\n" * 6_000,
+        "name: " + "x" * 19_000,
+    ],
+)
+def test_a_head_that_is_made_to_be_slow_is_read_in_a_moment(head: str) -> None:
+    began = time.process_time()
+    assert read_front_matter(f"---\n{head}\n---\n")
+    assert time.process_time() - began < 0.25
+
+
+def test_a_folder_of_very_many_files_is_named_in_part_and_a_long_name_is_cut(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "hermes-home" / "skills"
+    skill(root / "many", "n" * 5_000)
+    for number in range(300):
+        (root / "many" / f"f{number}").write_text("x")
+    [line] = bench.text("skills_list", {}, "skills").splitlines()
+    assert line == "n" * skills_module.MAX_NAME
+    text = bench.text("skill_view", {"name": line}, "skills")
+    assert len(text.split("further files: ")[1].split(", ")) == skills_module.MAX_FILES_NAMED - 1

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Literal
@@ -73,7 +73,10 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         named = [name for name in self.command_arguments if name in arguments]
         lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
-            return self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
+            judged = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
+            typed = arguments.get("text") if tool == "process" and judged.action == "allow" else None
+            by_rule = judged is not _DEFAULTS[self.default]
+            return judged if by_rule or not isinstance(typed, str) else self._judge_typed(typed, judged)
         return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
 
     def checked(self) -> ApprovalPolicy:
@@ -91,6 +94,17 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ):
                 return Judgement(rule.action, rule.reason or _because(rule))
         return _DEFAULTS[self.default]
+
+    def _judge_typed(self, text: str, judged: Judgement) -> Judgement:
+        """What is written to a process may be a command for a shell. Most of it is not, so what can not be
+        read as one is no reason to ask."""
+        commands = _readable(text) or [command for line in text.splitlines() for command in _readable(line)]
+        found = [
+            Judgement(self.dangerous, f"as a command, it {kind}: {shown(command)[:_SHOWN]}")
+            for command in commands
+            if (kind := danger_of(command)) is not None
+        ]
+        return _strictest([judged, *found])
 
     def _judge_line(self, tool: str, line: str) -> Iterator[Judgement]:
         if not self.rules and self.dangerous == "allow":
@@ -130,6 +144,13 @@ _DEFAULTS: dict[Action, Judgement] = {
     "ask": Judgement("ask", "every call is asked about"),
     "deny": Judgement("deny", "only what a rule allows is run"),
 }
+
+
+def _readable(text: str) -> Sequence[Command]:
+    try:
+        return commands_of(text)
+    except UnreadableCommandError:
+        return ()
 
 
 def _command_line(value: object) -> str:

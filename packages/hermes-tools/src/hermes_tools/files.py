@@ -45,6 +45,7 @@ __all__ = [
     "remove_file",
     "replace_file",
     "sizes_of",
+    "staged",
     "status_of",
     "unlink",
 ]
@@ -287,20 +288,37 @@ async def replace_file(
     `mode` are the permission bits to keep, None those of a new file. On failure or cancellation the old file
     stands and nothing is left beside it. What was a link is replaced, not followed. Raises `OSError`.
     """
+    async with staged(path, data, mode, create_parents=create_parents) as put_in_place:
+        await put_in_place()
+
+
+@contextlib.asynccontextmanager
+async def staged(
+    path: str | Place, data: bytes, mode: int | None, *, create_parents: bool = False
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """`replace_file` in two steps: entering puts `data` on the disk, awaiting what it yields in its place."""
     place = _place(path)
-    temporary = f".{place.name[:80]}.{secrets.token_hex(6)}.tmp"
+    beginning = os.fsencode(place.name)[:80].decode("utf-8", errors="ignore")  # a name has at most 255 bytes
+    temporary = f".{beginning}.{secrets.token_hex(6)}.tmp"
+    done = False
     async with await open_directory(place.parent, create=create_parents) as directory:
+
+        async def put_in_place() -> None:
+            nonlocal done
+            await directory.replace(temporary, place.name)
+            done = True
+            await directory.sync()
+
         try:
             async with await directory.create(temporary, 0o666) as file:
                 if mode is not None:
                     await file.set_mode(stat.S_IMODE(mode))
                 await file.write(data)
                 await file.sync()
-            await directory.replace(temporary, place.name)
-        except BaseException:
-            await finish_despite_cancel(lambda: directory.remove(temporary), CLEANUP_LIMIT_S)
-            raise
-        await directory.sync()
+            yield put_in_place
+        finally:
+            if not done:
+                await finish_despite_cancel(lambda: directory.remove(temporary), CLEANUP_LIMIT_S)
 
 
 async def remove_file(place: Place) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+import json
 
 from hermes_messages import JsonObject, ToolCall
 from hermes_tools.middleware import Handler, Invocation, Outcome
@@ -86,4 +86,4 @@ class Guardrails:
 def _key(name: str, arguments: JsonObject | str) -> tuple[str, bytes]:
     if isinstance(arguments, str):
         return name, arguments.encode("utf-8", errors="replace")
-    return name, msgspec.json.encode(arguments, order="deterministic")
+    return name, json.dumps(arguments, sort_keys=True).encode()  # takes half characters, too

@@ -15,14 +15,16 @@ __all__ = ["TerminalText"]
 
 _CONTROL_SEQUENCE = re.compile(
     r"\x1b(?:"
-    r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
-    r"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC: titles, links
-    r"|[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
-    r"|[ -/]*[0-OQ-WYZ\\`-~]"  # two characters: charset selection, save cursor
+    r"\[[0-?]{0,256}[ -/]{0,16}[@-~]"  # CSI: colours, cursor movement
+    r"|\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"  # OSC: titles, links
+    r"|[PX^_][^\x1b]{0,4096}\x1b\\"  # DCS, SOS, PM, APC
+    r"|[ -/]{0,16}[0-OQ-WYZ\\`-~]"  # two characters: charset selection, save cursor
+    r"|(?!(?:"  # nothing of the kind, unless it is one of these and has only begun
+    r"\[[0-?]{0,256}[ -/]{0,16}|\][^\x07\x1b\n]{0,4096}\x1b?|[PX^_][^\x1b]{0,4096}\x1b?|[ -/]{0,16}"
+    r")\Z)"
     r")"
 )
-_OTHER_CONTROLS = re.compile(r"[\x01-\x07\x0b\x0c\x0e-\x1f\x7f]")
-_LONGEST_SEQUENCE = 4_096
+_OTHER_CONTROLS = re.compile(r"[\x01-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _LONGEST_LINE = 1 << 16
 
 
@@ -61,14 +63,10 @@ class TerminalText:
 
 
 def _split_sequences(text: str) -> tuple[str, str]:
-    """`text` without complete control sequences, and a sequence at its end that has only begun."""
+    """`text` without control sequences, and a sequence at its end that has only begun."""
     text = _CONTROL_SEQUENCE.sub("", text)
     start = text.find("\x1b")
-    if start < 0:
-        return text, ""
-    if len(text) - start > _LONGEST_SEQUENCE:
-        return text.replace("\x1b", ""), ""
-    return text[:start], text[start:]
+    return (text, "") if start < 0 else (text[:start], text[start:])
 
 
 def _tidy(text: str) -> str:

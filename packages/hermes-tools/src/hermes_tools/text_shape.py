@@ -11,9 +11,11 @@ from typing import Literal, NamedTuple
 __all__ = ["SAMPLE_BYTES", "TextShape", "encode_like", "looks_binary", "make_visible", "shape_of"]
 
 SAMPLE_BYTES = 1 << 13
-Encoding = Literal["utf-8", "utf-16-le", "utf-16-be"]
+Encoding = Literal["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
 
-_MARKS: tuple[tuple[bytes, Encoding], ...] = (
+_MARKS: tuple[tuple[bytes, Encoding], ...] = (  # that of UTF-32 begins as that of UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -52,10 +54,13 @@ def looks_binary(sample: bytes) -> bool:
 
 
 def encode_like(text: str, shape: TextShape) -> bytes:
-    """`text` as bytes of this shape. Line ends are turned only where the text has none of its own kind."""
+    """`text` as bytes of this shape. Line ends are turned only where the text has none of its own kind.
+
+    Raises `UnicodeEncodeError` for half of a character (a lone surrogate).
+    """
     if shape.newline == "\r\n" and "\r\n" not in text:
         text = text.replace("\n", "\r\n")
-    return shape.mark + text.removeprefix("\ufeff").encode(shape.encoding, errors="surrogatepass")
+    return shape.mark + text.removeprefix("\ufeff").encode(shape.encoding)
 
 
 def make_visible(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 __all__ = ["read_front_matter"]
 
 _ENTRY = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
+_COMMENT = re.compile(r"\s#")
 _BLOCK = re.compile(r"[|>][+-]?\d?")
 
 
@@ -19,7 +20,7 @@ def read_front_matter(text: str) -> dict[str, str]:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---" or "---" not in [line.rstrip() for line in lines[1:]]:
         return {}
-    entries: dict[str, str] = {}
+    entries: dict[str, list[str]] = {}
     name = ""
     for line in lines[1:]:
         if line.rstrip() == "---":
@@ -27,12 +28,12 @@ def read_front_matter(text: str) -> dict[str, str]:
         entry = _ENTRY.fullmatch(line.rstrip())
         if entry:
             name = entry[1].lower()
-            entries.setdefault(name, _plain(entry[2] or ""))
+            entries.setdefault(name, [_plain(entry[2] or "")])
         elif name and line[:1] in {" ", "\t"}:
-            entries[name] = f"{entries[name]} {line.strip()}".strip()
+            entries[name].append(line.strip())
         elif line.strip() and not line.startswith("#"):
             name = ""
-    return entries
+    return {name: " ".join(filter(None, lines)) for name, lines in entries.items()}
 
 
 def _plain(value: str) -> str:
@@ -43,4 +44,5 @@ def _plain(value: str) -> str:
         return re.sub(r'\\(["\\])', r"\1", value[1:-1])
     if len(value) > 1 and value[0] == value[-1] == "'":
         return value[1:-1].replace("''", "'")
-    return re.sub(r"\s+#.*$", "", value)
+    comment = _COMMENT.search(value)
+    return value[: comment.start()].rstrip() if comment else value

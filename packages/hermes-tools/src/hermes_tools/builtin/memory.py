@@ -115,7 +115,9 @@ class MemoryToolset:
     async def _read(self, target: Target, *, errors: str = "strict") -> tuple[str, ...]:
         place = await self._place(target)
         try:
-            data = await files.read_small(place, MAX_FILE_BYTES)
+            data = await files.read_small(place, MAX_FILE_BYTES + 1)
+            if len(data) > MAX_FILE_BYTES:
+                raise ToolFailure(f"{place.path} is larger than {MAX_FILE_BYTES} bytes; nothing was changed")
             return read_notes(data.decode("utf-8", errors=errors))
         except FileNotFoundError:
             return ()

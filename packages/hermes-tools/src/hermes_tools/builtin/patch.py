@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import stat
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -13,6 +16,7 @@ from hermes_tools.builtin.workspace import file_workspace
 from hermes_tools.child_work import run_standalone
 from hermes_tools.errors import FileNotWrittenError, PathRefusedError, ToolFailure
 from hermes_tools.paths import Workspace
+from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.standalone.edit import Edit, Edited, EditError, EditRequest, edit_bytes
 from hermes_tools.standalone.unified_diff import DiffError, FilePatch, parse_diff
 from hermes_tools.text_shape import SAMPLE_BYTES, looks_binary
@@ -26,6 +30,8 @@ MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_DIFF_CHARS = 1_000_000
 MAX_EDITS = 200
 TIME_LIMIT_S = 20.0
+MAX_FILES = 100
+RESTORE_LIMIT_S = 10.0
 
 
 class TextEdit(msgspec.Struct, frozen=True):
@@ -79,8 +85,20 @@ async def patch(
     else:
         requests = [_request_of_edits(path, edits or [])]
     jobs = [await _prepared(workspace, request) for request in requests]
+    _check_distinct(jobs)
     done = [await _edited(job) for job in jobs]
     return await _write_all(jobs, done)
+
+
+def _check_distinct(jobs: list[_Job]) -> None:
+    names: dict[files.Place, str] = {}
+    for job in jobs:
+        path = job.request["path"]
+        known = names.setdefault(job.place, path)
+        if known != path:
+            raise ToolFailure(
+                f"{known} and {path} are the same file: name it in one way; nothing was changed"
+            )
 
 
 def _request_of_edits(path: str, edits: list[TextEdit]) -> EditRequest:
@@ -114,6 +132,8 @@ def _requests_of_diff(diff: str, path: str | None) -> list[EditRequest]:
             Edit(old=hunk.old, new=hunk.new, everywhere=False, hunk=True, line=hunk.line)
             for hunk in part.hunks
         ]
+    if len(wanted) > MAX_FILES:
+        raise ToolFailure(f"the diff changes {len(wanted)} files, at most {MAX_FILES}; nothing was changed")
     return list(wanted.values())
 
 
@@ -159,7 +179,7 @@ async def _edited(job: _Job) -> Edited:
 
 
 async def _edited_elsewhere(job: _Job) -> Edited:
-    header = msgspec.json.encode(job.request)
+    header = json.dumps(job.request).encode()  # a name may hold bytes that are no UTF-8
     answer = await run_standalone(
         "edit", header + b"\n" + job.data, limit_s=TIME_LIMIT_S, output_limit=8 * MAX_FILE_BYTES
     )
@@ -180,33 +200,73 @@ async def _edited_elsewhere(job: _Job) -> Edited:
 
 
 async def _write_all(jobs: list[_Job], done: list[Edited]) -> str:
-    """Put the results in place, each in one step, after all could be made."""
-    written: list[str] = []
-    shown: list[str] = []
-    for job, edited in zip(jobs, done, strict=True):
-        path = job.request["path"]
-        try:
-            await _write(job, edited.data)
-        except (OSError, ToolFailure) as error:
-            reason = error.strerror or str(error) if isinstance(error, OSError) else error.text
-            kept = f"; changed before that: {', '.join(written)}" if written else ""
-            unchanged = "nothing was written" if job.status is None else "the old file is unchanged"
-            raise FileNotWrittenError(path, reason, unchanged + kept) from error
-        written.append(path)
-        remarks = f" ({'; '.join(edited.notes)})" if edited.notes else ""
-        shown.append(f"{_verb(job)} {path}{remarks}\n{edited.diff}")
-    return "\n".join(shown)
+    """Put the results in place, each in one step, after all could be made and all are on the disk."""
+    begun: list[_Job] = []
+    at_work = jobs[0]
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            steps: list[Callable[[], Awaitable[None]]] = []
+            for at_work, edited in zip(jobs, done, strict=True):
+                steps.append(await _staged(stack, at_work, edited.data))
+            for at_work in jobs:
+                await _check_unchanged(at_work)
+            for at_work, step in zip(jobs, steps, strict=True):
+                begun.append(at_work)
+                await step()
+    except BaseException as error:
+        lost = await _taken_back(begun) if len(jobs) > 1 else []
+        if not isinstance(error, OSError | ToolFailure):
+            raise
+        reason = error.strerror or str(error) if isinstance(error, OSError) else error.text
+        kept = "nothing was written" if at_work.status is None else "the old file is unchanged"
+        if len(jobs) > 1:
+            kept += f"; changed and not restored: {', '.join(lost)}" if lost else ", as are all others"
+        raise FileNotWrittenError(at_work.request["path"], reason, kept) from error
+    return "\n".join(map(_told, jobs, done))
 
 
-async def _write(job: _Job, data: bytes) -> None:
-    now = await files.status_of(job.place)
-    if _version(now) != _version(job.status):
-        raise ToolFailure("it was changed by someone else meanwhile; read it again")
+def _told(job: _Job, edited: Edited) -> str:
+    remarks = f" ({'; '.join(edited.notes)})" if edited.notes else ""
+    return f"{_verb(job)} {job.request['path']}{remarks}\n{edited.diff}"
+
+
+async def _staged(stack: contextlib.AsyncExitStack, job: _Job, data: bytes) -> Callable[[], Awaitable[None]]:
+    """What makes the change, once everything that takes room is on the disk."""
     if job.request["delete"]:
+        return lambda: files.remove_file(job.place)
+    mode = None if job.status is None else job.status.st_mode
+    return await stack.enter_async_context(files.staged(job.place, data, mode, create_parents=True))
+
+
+async def _taken_back(begun: list[_Job]) -> list[str]:
+    """Restore the files as they were, the last one first; the names of those for which that failed."""
+    lost: list[str] = []
+
+    async def restore() -> None:
+        lost.clear()
+        for job in reversed(begun):
+            try:
+                await _restored(job)
+            except (OSError, PathRefusedError):
+                lost.append(job.request["path"])
+
+    await finish_despite_cancel(restore, RESTORE_LIMIT_S)
+    return lost
+
+
+async def _restored(job: _Job) -> None:
+    if job.status is None:
         await files.remove_file(job.place)
-    else:
-        mode = None if job.status is None else job.status.st_mode
-        await files.replace_file(job.place, data, mode, create_parents=True)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        if await files.read_small(job.place, MAX_FILE_BYTES + 1) == job.data:
+            return
+    await files.replace_file(job.place, job.data, job.status.st_mode)
+
+
+async def _check_unchanged(job: _Job) -> None:
+    if _version(await files.status_of(job.place)) != _version(job.status):
+        raise ToolFailure("it was changed by someone else meanwhile; read it again")
 
 
 def _version(status: os.stat_result | None) -> tuple[int, ...] | None:

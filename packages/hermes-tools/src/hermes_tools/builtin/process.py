@@ -9,7 +9,7 @@ from hermes_tools.builtin.process_table import BackgroundProcess, LoggedOutput, 
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 
-__all__ = ["Action", "act", "described"]
+__all__ = ["LEFT_GROUP", "Action", "act", "described"]
 
 Action = Literal["list", "poll", "log", "wait", "write", "kill"]
 
@@ -19,6 +19,7 @@ MAX_LOG_LINES = 2_000
 WRITE_LIMIT_S = 5.0
 MAX_INPUT_CHARS = 100_000
 MAX_UNREAD_BYTES = 1 << 20
+LEFT_GROUP = "it left its process group, so it can not be stopped here"
 
 
 async def act(
@@ -34,8 +35,8 @@ async def act(
     limit: int,
 ) -> str:
     """Do `action`. Raises `ToolFailure`."""
+    await table.sweep()
     if action == "list":
-        await table.sweep()
         lines = [f"{process.id}: {process.state()}: {_short(process.command)}" for process in table.all]
         return "\n".join(lines) or "[no processes]"
     process = table.find(process_id)
@@ -52,12 +53,17 @@ async def act(
         case "write":
             return await _write(process, text, end_input=end_input)
         case "kill":
-            had_ended = process.has_ended
-            await process.stop()
-            if process.output is None:
-                table.forget(process)
-                return f"{process.id}: stopped"
-            return described(process) + ("\n[it had ended before]" if had_ended else "")
+            return await _kill(table, process)
+
+
+async def _kill(table: ProcessTable, process: BackgroundProcess) -> str:
+    had_ended = process.gone
+    in_group = await process.running.child.group_lives()
+    await process.stop()
+    if process.output is None:
+        table.forget(process)
+        return f"{process.id}: {'stopped' if in_group else LEFT_GROUP}"
+    return described(process) + ("\n[it had ended before]" if had_ended else "")
 
 
 def described(process: BackgroundProcess) -> str:

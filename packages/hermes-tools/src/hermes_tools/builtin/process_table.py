@@ -60,6 +60,8 @@ class BackgroundProcess:
         self.output = output
         self.read_to = 0
         """How far into its output the model has been told."""
+        self.gone = False
+        """Whether the command and all that it started in its group have been seen to be gone."""
         self._started = time.monotonic()
         self._end = asyncio.create_task(self._see_end())
 
@@ -68,14 +70,21 @@ class BackgroundProcess:
         if self.output is not None and not await self.running.leaves_something():
             try:
                 await self.running.stop()  # nothing is left to be ended: it only closes what is open
+                self.gone = True
             except TimeoutError as error:
                 logger.warning("process %s: %s", self.id, error)
         return f"ended with {exit_text(code)}"
 
     @property
     def has_ended(self) -> bool:
-        """Whether the command itself has."""
+        """Whether the command itself has; what it started may go on."""
         return self._end.done() and self.output is not None
+
+    async def look(self) -> None:
+        """Find out whether what the command left running is gone by now."""
+        ended = self._end.done() or self.output is None
+        if ended and not self.gone and not await self.running.leaves_something():
+            await self.stop()
 
     async def wait(self, limit_s: float) -> bool:
         """Whether it ended within `limit_s` seconds."""
@@ -87,13 +96,14 @@ class BackgroundProcess:
         if self.output is None:
             return "left running by a command that has ended"
         if self._end.done() and not self._end.cancelled():
-            return self._end.result()
+            return self._end.result() + ("" if self.gone else "; processes that it started go on")
         return f"running, process {self.running.child.pid}, {time.monotonic() - self._started:.0f} s"
 
     async def stop(self) -> None:
         """End it and all that it started. Bounded; safe to call again."""
         try:
             await self.running.stop()
+            self.gone = True
         finally:
             await asyncio.wait({self._end}, timeout=1)
             self._end.cancel()
@@ -113,16 +123,16 @@ class ProcessTable:
         return tuple(self._processes.values())
 
     async def sweep(self) -> None:
-        """Forget what a command left running and has ended by now."""
+        """See what is gone by now, and forget that of which there is nothing to read."""
         for process in self.all:
-            if process.output is None and not await process.running.leaves_something():
-                await process.stop()
+            await process.look()
+            if process.gone and process.output is None:
                 self._processes.pop(process.id, None)
 
     async def check_room(self) -> None:
         """Raises `ToolFailure` when no further process may be started."""
         await self.sweep()
-        running = sum(not process.has_ended for process in self._processes.values())
+        running = sum(not process.gone for process in self._processes.values())
         if running >= MAX_RUNNING:
             raise ToolFailure(f"{running} processes are running already; kill one first. Nothing was run.")
 
@@ -136,7 +146,7 @@ class ProcessTable:
         return self._keep(command, running, None)
 
     def _keep(self, command: str, running: RunningCommand, output: LoggedOutput | None) -> BackgroundProcess:
-        ended = [process for process in self._processes.values() if process.has_ended]
+        ended = [process for process in self._processes.values() if process.gone]
         for process in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._processes[process.id]
         self._count += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,10 @@ MAX_DEPTH = 3
 MAX_FOLDERS = 2_000
 MAX_SKILLS = 200
 MAX_FILE_BYTES = 100_000
+MAX_HEAD_BYTES = 20_000
 MAX_FILES_NAMED = 100
 MAX_DESCRIPTION = 400
+MAX_NAME = 200
 GUIDANCE = (
     "Skills are instructions for kinds of work, kept in folders. Before work that one may fit, look with "
     "skills_list, and read it with skill_view."
@@ -136,27 +139,27 @@ class SkillsToolset:
             real = await files.real_path(root)
             for folder, head in await _skill_folders(files.Place(real, ()), most):
                 entries = read_front_matter(head)
-                name = _one_line(entries.get("name", "")) or folder.name or os.path.basename(real)  # noqa: PTH119
+                name = _one_line(entries.get("name", ""))[:MAX_NAME] or folder.name or os.path.basename(real)  # noqa: PTH119
                 description = _one_line(entries.get("description", ""))[:MAX_DESCRIPTION]
                 skills.setdefault(name, Skill(name, description, folder))
         return list(skills.values())[:most]
 
 
 async def _skill_folders(root: files.Place, most: int) -> list[tuple[files.Place, str]]:
-    """The folders below `root` that hold a readable SKILL.md, with its text; what is in one is its own."""
-    waiting = [root]
+    """The folders below `root` that hold a readable SKILL.md, with its start; what is in one is its own."""
+    waiting = deque([root])
     found: list[tuple[files.Place, str]] = []
     for _ in range(MAX_FOLDERS):
         if not waiting or len(found) == most:
             break
-        folder = waiting.pop(0)
+        folder = waiting.popleft()
         try:
             names = await files.list_names(folder)
         except (OSError, PathRefusedError):
             continue
         if SKILL_FILE in names:
             try:
-                data = await files.read_small(folder / SKILL_FILE, MAX_FILE_BYTES)
+                data = await files.read_small(folder / SKILL_FILE, MAX_HEAD_BYTES)
             except (OSError, PathRefusedError):
                 continue
             found.append((folder, data.decode("utf-8", errors="replace")))
@@ -166,16 +169,21 @@ async def _skill_folders(root: files.Place, most: int) -> list[tuple[files.Place
 
 
 async def _files_below(folder: files.Place) -> list[str]:
-    """The files of a skill by their path in it, about `MAX_FILES_NAMED` at most."""
-    waiting = [folder]
+    """The files of a skill by their path in it, at most `MAX_FILES_NAMED`; not much is looked at for them."""
+    waiting = deque([folder])
     found: list[str] = []
-    while waiting and len(found) < MAX_FILES_NAMED:
-        current = waiting.pop(0)
+    looks = 0
+    while waiting and looks < MAX_FOLDERS:
+        current = waiting.popleft()
+        looks += 1
         try:
             names = await files.list_names(current)
         except (OSError, PathRefusedError):
             continue
         for name in names:
+            if len(found) == MAX_FILES_NAMED or looks == MAX_FOLDERS:
+                return found
+            looks += 1
             status = await files.status_of(current / name)
             if status is not None and stat.S_ISREG(status.st_mode):
                 found.append("/".join((current / name).parts[len(folder.parts) :]))

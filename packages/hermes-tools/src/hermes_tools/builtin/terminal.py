@@ -14,7 +14,7 @@ from msgspec import Struct
 from hermes_messages.protocols import SupportsAvailability, Tool, ToolCallContext, Toolset
 from hermes_tools import files
 from hermes_tools.builtin.command_output import CommandOutput
-from hermes_tools.builtin.process import Action, act, described
+from hermes_tools.builtin.process import LEFT_GROUP, Action, act, described
 from hermes_tools.builtin.process_table import ProcessTable
 from hermes_tools.builtin.running_command import RunningCommand
 from hermes_tools.context import CallContext
@@ -178,7 +178,8 @@ async def _run(context: CallContext, start: _Start, timeout_s: float, table: Pro
     running = RunningCommand(await start.go(with_input=False), output)
     try:
         code = await running.finish(timeout_s)
-        left_running = await running.leaves_something()
+        in_group = await running.child.group_lives()
+        left_running = in_group or await running.leaves_something()
     except TimeoutError:
         await running.stop()
         raise ToolFailure(_timeout_text(timeout_s, output.text()), status="timed_out") from None
@@ -186,7 +187,9 @@ async def _run(context: CallContext, start: _Start, timeout_s: float, table: Pro
         await running.stop()
         raise
     if left_running:
-        return _result_text(output.text(), code, left_running=table.adopt(start.command, running).id)
+        fate = "it is stopped when this task ends" if in_group else LEFT_GROUP
+        name = table.adopt(start.command, running).id
+        return _result_text(output.text(), code, f"a background process is still running, {name}; {fate}")
     await running.stop()  # nothing is left to be ended: it only closes what is open
     return _result_text(output.text(), code)
 
@@ -203,16 +206,14 @@ async def _working_directory(context: CallContext, workdir: str | None) -> str:
     return cwd
 
 
-def _result_text(text: str, code: int | None, *, left_running: str = "") -> str:
+def _result_text(text: str, code: int | None, note: str = "") -> str:
     notes = []
     if code != 0:
         notes.append(f"[{exit_text(code)}]")
     elif not text.strip():
         notes.append("[no output, exit code 0]")
-    if left_running:
-        notes.append(
-            f"[a background process is still running, {left_running}; it is stopped when this task ends]"
-        )
+    if note:
+        notes.append(f"[{note}]")
     body = text.rstrip("\n")
     return "\n".join([body, *notes] if body else notes)
 

@@ -7,7 +7,7 @@ import stat
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import files
 from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.errors import FileNotWrittenError, PathRefusedError
+from hermes_tools.errors import FileNotWrittenError, PathRefusedError, ToolFailure
 from hermes_tools.text_shape import SAMPLE_BYTES, TextShape, encode_like, shape_of
 from hermes_tools.tool import tool
 
@@ -28,7 +28,12 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
     if status is not None and not stat.S_ISREG(status.st_mode):
         raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
     shape = await _shape_of_file(place) if status is not None else TextShape()
-    data = encode_like(content, shape)
+    try:
+        data = encode_like(content, shape)
+    except UnicodeEncodeError:
+        raise ToolFailure(
+            "content holds half of a character (a lone surrogate); nothing was written"
+        ) from None
     try:
         mode = None if status is None else status.st_mode
         await files.replace_file(place, data, mode, create_parents=True)

@@ -22,7 +22,7 @@ from hermes_tools.standalone.text_matching import (
     line_number,
     reindented,
 )
-from hermes_tools.standalone.unified_diff import make_diff
+from hermes_tools.standalone.unified_diff import line_changes, make_diff, split_lines
 from hermes_tools.text_shape import TextShape, shape_of
 
 __all__ = ["Edit", "EditError", "EditRequest", "Edited", "edit_bytes", "main"]
@@ -116,9 +116,8 @@ def _apply(text: str, edit: Edit, moved: int, newline: str) -> _Made:
     offsets = _Offsets(text)
     for match in matches:
         fitted = _fitted(plain, old, new, match, hunk=edit["hunk"])
-        if newline == "\r\n":
-            fitted = fitted.replace("\n", "\r\n")
         start, end = offsets.raw(match.start), offsets.raw(match.end)
+        fitted = _with_line_ends(text[start:end], fitted, newline)
         pieces += (text[done:start], fitted)
         done = end
     pieces.append(text[done:])
@@ -195,6 +194,19 @@ def _fitted(plain: str, old: str, new: str, match: Match, *, hunk: bool) -> str:
         if (at_end and old.endswith("\n")) or (hunk and closed_already):
             new = new.removesuffix("\n")
     return new
+
+
+def _with_line_ends(found: str, fitted: str, newline: str) -> str:
+    """The new lines for the ones found, with their ends; a line that was there already keeps its own."""
+    raw, new = split_lines(found), split_lines(fitted)
+    made: list[str] = []
+    done = 0
+    changes = line_changes([line.replace("\r\n", "\n") for line in raw], new)
+    for old_start, old_end, new_start, new_end in changes:
+        made += raw[done:old_start]
+        made += [line.replace("\n", newline) for line in new[new_start:new_end]]
+        done = old_end
+    return "".join([*made, *raw[done:]])
 
 
 class _Offsets:

@@ -9,7 +9,6 @@ the event loop. Directories are opened one inside the other, so that no link is 
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import fnmatch
 import json
@@ -21,6 +20,7 @@ from typing import NamedTuple, TypedDict
 
 from hermes_tools.standalone import anchored
 from hermes_tools.standalone.ignore_rules import IGNORE_FILES, IgnoreRules, glob_regex
+from hermes_tools.text_shape import SAMPLE_BYTES, shape_of
 
 __all__ = ["SearchRequest", "main"]
 
@@ -130,11 +130,10 @@ def read_text(file: FoundFile) -> str | None:
         return None
     if len(data) > MAX_FILE_BYTES:
         return None
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", errors="replace")
-    if b"\0" in data[:8192]:
+    shape = shape_of(data[:4])
+    if not shape.mark and b"\0" in data[:SAMPLE_BYTES]:
         return None
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", errors="replace")
+    return data[len(shape.mark) :].decode(shape.encoding, errors="replace")
 
 
 def name_test(pattern: str) -> Callable[[str], bool]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-__all__ = ["DiffError", "FilePatch", "Hunk", "make_diff", "parse_diff"]
+__all__ = ["DiffError", "FilePatch", "Hunk", "line_changes", "make_diff", "parse_diff", "split_lines"]
 
 CONTEXT_LINES = 3
 MAX_COMPARED = 1_000_000
@@ -140,17 +140,17 @@ def make_diff(old: str, new: str, old_path: str, new_path: str) -> str:
     """The unified diff of two texts, empty when they are the same. An empty path stands for /dev/null."""
     if old == new:
         return ""
-    a, b = _lines(old), _lines(new)
+    a, b = split_lines(old), split_lines(new)
     out = [
         f"--- {'a/' + old_path if old_path else '/dev/null'}",
         f"+++ {'b/' + new_path if new_path else '/dev/null'}",
     ]
-    for group in _groups(_changes(a, b)):
+    for group in _groups(line_changes(a, b)):
         out.extend(_hunk_lines(group, a, b))
     return "\n".join(out)
 
 
-def _lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """With their ends, so that a last line without one differs from one with it."""
     *lines, rest = text.split("\n")
     ended = [f"{line}\n" for line in lines]
@@ -160,7 +160,7 @@ def _lines(text: str) -> list[str]:
 Change = tuple[int, int, int, int]
 
 
-def _changes(a: list[str], b: list[str]) -> list[Change]:
+def line_changes(a: list[str], b: list[str]) -> list[Change]:
     """Which lines of `a` are replaced by which of `b`; what both begin and end with is not compared."""
     limit = min(len(a), len(b))
     head = next((n for n in range(limit) if a[n] != b[n]), limit)
