@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hermes_messages import ToolCall, ToolMessage, ToolSpec
 from hermes_messages.argument_text import JsonObject
@@ -237,11 +238,49 @@ class IgnoresOnResult(SimpleExecutor):
         return await super().execute(calls, msgspec.structs.replace(context, on_result=on_result))
 
 
+class NamesAnotherTool(SimpleExecutor):
+    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+        async def on_result(position: int, result: ToolMessage) -> None:
+            await context.on_result(position, replace(result, name="another"))
+
+        outcome = await super().execute(calls, replace(context, on_result=on_result))
+        named = tuple(result and replace(result, name="another") for result in outcome.results)
+        return RoundOutcome(results=named)
+
+
+class MakesUpTheRound(SimpleExecutor):
+    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+        return await super().execute(calls, replace(context, task_id="another"))
+
+
+class TellsNobody(SimpleExecutor):
+    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+        return await super().execute(calls, replace(context, tool_progress=None))
+
+
+class ReleasesForGood(SimpleExecutor):
+    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+        if self.released:
+            raise RuntimeError("released")
+        return await super().execute(calls, context)
+
+
+class LeavesATask(SimpleExecutor):
+    async def open(self) -> None:
+        await super().open()
+        self.task = asyncio.ensure_future(asyncio.Event().wait())
+
+
 BROKEN: list[tuple[Callable[[Sequence[Tool]], ToolExecutor], str]] = [
     (OpensOnce, "open_release_and_close_are_idempotent"),
+    (ReleasesForGood, "open_release_and_close_are_idempotent"),
+    (LeavesATask, "open_release_and_close_are_idempotent"),
     (ListsNothing, "refresh_lists_the_tools"),
     (ListsBackwards, "refresh_lists_the_tools"),
     (AsTheyEnd, "every_call_gets_one_result_in_order"),
+    (NamesAnotherTool, "every_call_gets_one_result_in_order"),
+    (MakesUpTheRound, "a_tool_knows_its_call_and_its_round"),
+    (TellsNobody, "the_callbacks_of_the_round_are_called"),
     (TellsTwice, "every_call_gets_one_result_in_order"),
     (NoEmptyRound, "an_empty_round_is_nothing"),
     (TellsAtTheEnd, "results_are_told_as_soon_as_they_are_there"),

@@ -3,18 +3,26 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
 
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace
 
 from hermes_messages import (
+    AssistantMessage,
     ChatRequest,
     ErrorKind,
+    FinishReason,
     History,
     ModelInfo,
     Origin,
+    PartialToolCall,
+    Replay,
     ResponseDone,
     StreamEvent,
     TextDelta,
+    ToolCallArgumentsDelta,
     ToolCallStarted,
     UserMessage,
 )
@@ -216,6 +224,82 @@ class EmptyKey(Keyed):
     key = ""
 
 
+class Changing(Good):
+    """A subclass changes the response or the events."""
+
+    def change(self, event: StreamEvent) -> StreamEvent | None:
+        raise NotImplementedError
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        async for event in super().stream(request):
+            changed = self.change(event)
+            if changed is not None:
+                yield changed
+
+
+class ChangingTheMessage(Changing):
+    """A subclass changes the message."""
+
+    def changed(self, message: AssistantMessage) -> AssistantMessage:
+        raise NotImplementedError
+
+    def change(self, event: StreamEvent) -> StreamEvent:
+        if isinstance(event, ResponseDone):
+            return ResponseDone(replace(event.response, message=self.changed(event.response.message)))
+        return event
+
+
+class ThinksOtherwise(ChangingTheMessage):
+    def changed(self, message: AssistantMessage) -> AssistantMessage:
+        return replace(message, reasoning="not what was streamed")
+
+
+class LosesACall(ChangingTheMessage):
+    def changed(self, message: AssistantMessage) -> AssistantMessage:
+        return replace(message, tool_calls=message.tool_calls[:1])
+
+
+class StampsForAnother(ChangingTheMessage):
+    def changed(self, message: AssistantMessage) -> AssistantMessage:
+        return replace(message, replay=Replay(Origin("another", "h", "m"), "w", (Raw(b"{}"),)))
+
+
+class CountsFromOne(Changing):
+    def change(self, event: StreamEvent) -> StreamEvent:
+        if isinstance(event, ToolCallStarted | ToolCallArgumentsDelta):
+            return replace(event, position=event.position + 1)
+        return event
+
+
+class CallsItAStop(Changing):
+    def change(self, event: StreamEvent) -> StreamEvent:
+        if isinstance(event, ResponseDone):
+            return ResponseDone(replace(event.response, finish=FinishReason.STOP))
+        return event
+
+
+class ListsACallTwice(Changing):
+    def change(self, event: StreamEvent) -> StreamEvent:
+        if isinstance(event, ResponseDone):
+            found = event.response.message.tool_calls[0]
+            twice = PartialToolCall(found.id, found.name, found.arguments, "cut off")
+            return ResponseDone(replace(event.response, unfinished_calls=(twice,)))
+        return event
+
+
+class SwallowsCancellation(Good):
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        with suppress(asyncio.CancelledError):
+            async for event in super().stream(request):
+                yield event
+
+
+class LeavesATask(Good):
+    async def open(self) -> None:
+        await super().open()
+        self.task = asyncio.ensure_future(asyncio.Event().wait())
+
+
 BROKEN: list[tuple[Callable[[], Provider], str]] = [
     (Nameless, "says_what_it_is_before_it_is_open"),
     (NothingKnown, "says_what_it_is_before_it_is_open"),
@@ -227,6 +311,14 @@ BROKEN: list[tuple[Callable[[], Provider], str]] = [
     (GoesOnBehindTheEnd, "exactly_one_response_comes_last"),
     (DropsADelta, "events_tell_the_same_as_the_response"),
     (StartsNoCall, "events_tell_the_same_as_the_response"),
+    (ThinksOtherwise, "events_tell_the_same_as_the_response"),
+    (LosesACall, "events_tell_the_same_as_the_response"),
+    (CountsFromOne, "events_tell_the_same_as_the_response"),
+    (StampsForAnother, "the_response_fits_together"),
+    (CallsItAStop, "the_response_fits_together"),
+    (ListsACallTwice, "the_response_fits_together"),
+    (LeavesATask, "open_and_close_are_idempotent"),
+    (SwallowsCancellation, "a_cancelled_stream_is_released"),
     (lambda: Good(text("")), "the_response_is_no_empty_answer"),
     (ChangesTheHistory, "the_request_stays_as_it_was"),
     (OneAtATime, "streams_may_run_side_by_side"),

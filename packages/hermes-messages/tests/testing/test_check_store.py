@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hermes_messages import (
     AssistantMessage,
@@ -237,6 +239,64 @@ class AnyPosition(MemoryStore):
         await super().set_tool_result(round_, position, message, lease=lease)
 
 
+class CountsFromTheEnd(MemoryStore):
+    async def set_tool_result(
+        self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
+    ) -> None:
+        position = range(len(round_.result_seqs))[position]
+        await super().set_tool_result(round_, position, message, lease=lease)
+
+
+class ForgetsTheModel(MemoryStore):
+    async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:
+        return await super().ensure_session(session_id, replace(info, model=None))
+
+
+class ForgetsTheCache(MemoryStore):
+    async def update_token_counts(self, session_id: str, usage: Usage | None, *, api_calls: int) -> None:
+        known = usage and replace(usage, cache_write_tokens=None)
+        await super().update_token_counts(session_id, known, api_calls=api_calls)
+
+
+class SharesMetadata(MemoryStore):
+    async def update_session_meta(
+        self,
+        session_id: str,
+        *,
+        system_prompt: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        await super().update_session_meta(session_id, system_prompt=system_prompt, metadata=metadata)
+        self.__dict__.setdefault("given", {}).setdefault(session_id, {}).update(metadata or {})
+
+    async def get_session(self, session_id: str) -> SessionRecord | None:
+        record = await super().get_session(session_id)
+        given = self.__dict__.get("given", {}).get(session_id, {})
+        return record and replace(record, metadata={**record.metadata, **given})
+
+
+class EndsNothing(MemoryStore):
+    async def end_session(self, session_id: str, reason: str) -> None:
+        with suppress(SessionNotFoundError):
+            await super().end_session(session_id, reason)
+
+
+class GivesItsOwnList(MemoryStore):
+    """Whoever got the messages once sees those that come later."""
+
+    async def get_messages(self, session_id: str) -> list[StoredMessage]:
+        given = self.__dict__.setdefault("given", {}).setdefault(session_id, [])
+        given[:] = await super().get_messages(session_id)
+        return given  # type: ignore[no-any-return]
+
+    async def append_messages_batch(
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
+    ) -> tuple[int, ...]:
+        seqs = await super().append_messages_batch(session_id, messages, lease=lease)
+        await self.get_messages(session_id)
+        return seqs
+
+
 class ClosesOnce(MemoryStore):
     async def close(self) -> None:
         if self.closed:
@@ -401,12 +461,18 @@ BROKEN: list[tuple[Callable[[], SessionStore], str]] = [
     (KeepsNoPlaces, "results_stand_in_call_order"),
     (NewRoundEachTime, "a_known_round_is_returned"),
     (LastResultWins, "a_second_result_changes_nothing"),
+    (SharesMetadata, "totals_and_metadata_add_up"),
     (UnknownIsZero, "totals_and_metadata_add_up"),
     (ReplacesMetadata, "totals_and_metadata_add_up"),
     (LosesConcurrentWrites, "concurrent_appends_are_all_kept"),
     (OneByOne, "a_cancelled_append_happens_whole_or_not_at_all"),
     (StuckAfterCancel, "a_cancelled_append_happens_whole_or_not_at_all"),
     (RoundInTwoSteps, "a_cancelled_round_happens_whole_or_not_at_all"),
+    (ForgetsTheModel, "ensure_session_makes_it_once"),
+    (EndsNothing, "unknown_sessions_are_not_written"),
+    (GivesItsOwnList, "order_is_kept"),
+    (ForgetsTheCache, "totals_and_metadata_add_up"),
+    (CountsFromTheEnd, "a_wrong_position_is_refused"),
     (AnyPosition, "a_wrong_position_is_refused"),
     (ClosesOnce, "close_is_idempotent"),
     (OddWhenClosed, "a_closed_store_raises_store_errors"),

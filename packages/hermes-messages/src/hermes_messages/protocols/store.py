@@ -105,8 +105,10 @@ class ToolRound(Struct, frozen=True):
 class SessionStore(Protocol):
     """Durable sessions. What a call acknowledged survives the death of the process.
 
-    Every method may raise `StoreError`. A cancelled call has either happened whole or not at all, and the
-    next call on the store works.
+    Every method may raise `StoreError`; those that take the id of a session, save `ensure_session` and
+    `get_session`, raise `SessionNotFoundError` for one that is not there. What is given and returned is the
+    caller's own: changing it later changes nothing that is stored. A cancelled call has either happened
+    whole or not at all, and the next call on the store works.
     """
 
     async def ensure_session(self, session_id: str, info: SessionInfo) -> SessionRecord:

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from hermes_messages.argument_text import JsonObject
-from hermes_messages.messages import ToolCall
+from hermes_messages.messages import ToolCall, ToolMessage
 from hermes_messages.protocols.tools import (
+    RoundContext,
     RoundOutcome,
     Tool,
     ToolCallContext,
@@ -58,6 +61,21 @@ class _CancelsItself(ToolDouble):
         raise asyncio.CancelledError
 
 
+class _Asks(ToolDouble):
+    """A tool that looks at its context and tells of progress."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, scheduling="sequential")
+        self.calls: list[ToolCall] = []
+        self.rounds: list[RoundContext] = []
+
+    async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
+        self.calls.append(context.call)
+        self.rounds.append(context.round)
+        await context.progress("half")
+        return await super().run(arguments, context)
+
+
 class _ExecutorChecks:
     def __init__(self, make_executor: MakeExecutor, limit_s: float) -> None:
         self._make = make_executor
@@ -79,13 +97,16 @@ class _ExecutorChecks:
         return outcome
 
     async def open_release_and_close_are_idempotent(self) -> None:
-        executor = await made(self._make([ToolDouble("echo")]))
+        before = asyncio.all_tasks()
+        executor = await self._opened(ToolDouble("echo"))
         await executor.open()
-        await executor.open()
-        for task_id in ("never seen", "never seen"):
+        for task_id in ("never seen", "never seen", "check-task", "check-task"):
             await executor.release(task_id)
+        outcome = await self._execute(executor, RoundUnderCheck(), tool_call("a", "echo"))
+        expect(statuses_of(outcome) == ["ok"], f"after release() a call came to {statuses_of(outcome)}")
         await executor.close()
         await executor.close()
+        await no_new_tasks(before, "close()")
 
     async def refresh_lists_the_tools(self) -> None:
         tools = [ToolDouble("alpha", description="first"), ToolDouble("beta")]
@@ -174,6 +195,36 @@ class _ExecutorChecks:
         expect(
             echo.arguments == [{"text": "x\0y", "n": [1, None]}], f"the tool was run with {echo.arguments}"
         )
+        await executor.close()
+
+    async def a_tool_knows_its_call_and_its_round(self) -> None:
+        asks = _Asks("asks")
+        executor = await self._opened(asks)
+        round_ = RoundUnderCheck()
+        calls = [tool_call("a", "asks"), tool_call("b", "asks")]
+        await self._execute(executor, round_, *calls)
+        expect(asks.calls == calls, f"the tool was told of the calls {asks.calls!r:.300}")
+        for field in ("session_id", "task_id", "turn_id", "cwd"):
+            wanted = getattr(round_.context, field)
+            found = [getattr(told, field) for told in asks.rounds]
+            expect(found == [wanted] * 2, f"{field} is {found} instead of {wanted!r}")
+        await executor.close()
+
+    async def the_callbacks_of_the_round_are_called(self) -> None:
+        executor = await self._opened(_Asks("asks"))
+        round_, call, told = RoundUnderCheck(), tool_call("a", "asks"), list[object]()
+
+        async def complete(of: ToolCall, result: ToolMessage) -> None:
+            told.append((of.id, result.status))
+
+        round_.context = replace(
+            round_.context,
+            tool_start=lambda of: told.append(of.id),
+            tool_progress=lambda of, text: told.append((of.id, text)),
+            tool_complete=complete,
+        )
+        await self._execute(executor, round_, call)
+        expect(told == ["a", ("a", "half"), ("a", "ok")], f"start, progress and end were told as {told}")
         await executor.close()
 
     async def a_failing_tool_is_an_error_result(self) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
+from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.errors import HermesError, StoreError
 from hermes_messages.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from hermes_messages.parts import content_text
@@ -50,18 +51,33 @@ class MessageChecks:
         self._limit_s = limit_s
 
     async def ensure_session_makes_it_once(self) -> None:
-        info = SessionInfo(source="check", title="t", model="m", cwd="/c", metadata={"a": [1, None]})
+        items: list[JsonValue] = [1, None]
+        info = SessionInfo(
+            source="check",
+            title="t",
+            model="m",
+            provider="p",
+            cwd="/c",
+            system_prompt="s",
+            metadata={"a": items},
+        )
         async with Opened(self._make) as store:
             session_id = f"check-{uuid4().hex}"
             first = await store.ensure_session(session_id, info)
+            items.append("later")
             again = await store.ensure_session(session_id, SessionInfo(source="other", title="u"))
             found = await store.get_session(session_id)
         expect(
             (first.id, first.source, first.title) == (session_id, "check", "t"), "id, source or title lost"
         )
-        expect((first.cwd, dict(first.metadata)) == ("/c", {"a": [1, None]}), "cwd or metadata lost")
+        given = (first.model, first.provider, first.cwd, first.system_prompt)
+        expect(given == ("m", "p", "/c", "s"), f"model, provider, cwd and system prompt are {given!r}")
         expect((again.source, again.title) == ("check", "t"), "a second ensure_session changed the session")
-        expect(found is not None and found.title == "t", "get_session does not find the session")
+        if found is None:
+            raise UnmetError("get_session does not find the session")
+        expect(found.title == "t", "get_session finds another title")
+        expect(dict(found.metadata) == {"a": [1, None]}, f"metadata is {found.metadata!r}")
+        expect(found.updated_at >= found.created_at > 0, "created_at and updated_at are not in order")
 
     async def unknown_sessions_are_not_written(self) -> None:
         async with Opened(self._make) as store:
@@ -69,6 +85,10 @@ class MessageChecks:
             expect(await store.get_session(unknown) is None, "get_session of an unknown session is not None")
             await raises_not_found(store.append_messages_batch(unknown, new_messages("a")), "append")
             await raises_not_found(store.begin_tool_round(unknown, "u", round_of("c")), "begin_tool_round")
+            await raises_not_found(store.get_messages(unknown), "get_messages")
+            await raises_not_found(store.update_session_meta(unknown, metadata={"a": 1}), "meta")
+            await raises_not_found(store.update_token_counts(unknown, None, api_calls=1), "token counts")
+            await raises_not_found(store.end_session(unknown, "done"), "end_session")
             expect(await store.get_session(unknown) is None, "a refused write made a session")
 
     async def messages_come_back_as_they_were(self) -> None:
@@ -114,6 +134,8 @@ class MessageChecks:
             first = await store.append_messages_batch(session_id, new_messages("a", "b"))
             second = await store.append_messages_batch(session_id, new_messages("c"))
             found = await store.get_messages(session_id)
+            await store.append_messages_batch(session_id, new_messages("d"))
+            expect(len(found) == 3, "a list that get_messages gave grew by itself")
         expect([item.uid for item in found] == ["a", "b", "c"], f"order is {[item.uid for item in found]}")
         seqs = [item.seq for item in found]
         expect(seqs == [*first, *second], f"append said {[*first, *second]}, get_messages says {seqs}")
@@ -192,9 +214,12 @@ class MessageChecks:
             session_id = await with_session(store)
             await store.update_token_counts(session_id, Usage(input_tokens=3, output_tokens=1), api_calls=1)
             await store.update_token_counts(session_id, None, api_calls=1)
-            await store.update_token_counts(session_id, Usage(input_tokens=4, cost_usd=0.5), api_calls=2)
+            cached = Usage(input_tokens=4, cache_write_tokens=2, reasoning_tokens=1, cost_usd=0.5)
+            await store.update_token_counts(session_id, cached, api_calls=2)
             await store.update_session_meta(session_id, system_prompt="s\x00", metadata={"a": 1, "b": 1})
-            await store.update_session_meta(session_id, metadata={"b": {"c": 2}})
+            inner: JsonObject = {"c": 2}
+            await store.update_session_meta(session_id, metadata={"b": inner})
+            inner["d"] = "later"
             await store.end_session(session_id, "done")
             record = await store.get_session(session_id)
         if record is None:
@@ -202,6 +227,8 @@ class MessageChecks:
         expect(record.api_calls == 4, f"api_calls is {record.api_calls} instead of 4")
         usage = record.usage
         expect((usage.input_tokens, usage.output_tokens) == (7, 1), f"usage is {usage!r}")
+        rest = (usage.cache_write_tokens, usage.reasoning_tokens)
+        expect(rest == (2, 1), f"tokens written to the cache and of reasoning are {rest}")
         expect(usage.cost_usd == 0.5, f"cost is {usage.cost_usd} instead of 0.5")
         expect(usage.cache_read_tokens is None, "a figure that nobody gave is not None")
         expect(record.system_prompt == "s\x00", f"system_prompt is {record.system_prompt!r}")
@@ -260,12 +287,12 @@ class MessageChecks:
         async with Opened(self._make) as store:
             session_id = await with_session(store)
             round_ = await store.begin_tool_round(session_id, "round", round_of("a"))
-            try:
-                await store.set_tool_result(round_, 5, ToolMessage("z", "?"))
-            except (HermesError, IndexError):
-                pass
-            else:
-                raise UnmetError("a result for a call that the round does not have was accepted")
+            for position in (5, 1, -1):
+                try:
+                    await store.set_tool_result(round_, position, ToolMessage("z", "?"))
+                except (HermesError, IndexError):
+                    continue
+                raise UnmetError(f"a result for call {position} of a round of one call was accepted")
             expect(len(await stored(store, session_id)) == 1, "a refused result was stored")
 
     async def close_is_idempotent(self) -> None:

@@ -10,7 +10,9 @@ from hermes_messages.errors import ProviderError
 from hermes_messages.exchange import (
     ChatRequest,
     ChatResponse,
+    FinishReason,
     ModelInfo,
+    PartialToolCall,
     ReasoningDelta,
     ResponseDone,
     StreamEvent,
@@ -19,7 +21,7 @@ from hermes_messages.exchange import (
     ToolCallStarted,
 )
 from hermes_messages.history import History
-from hermes_messages.messages import UserMessage, encode_messages
+from hermes_messages.messages import ToolCall, UserMessage, encode_messages
 from hermes_messages.parts import content_text
 from hermes_messages.protocols.provider import Provider, SupportsSecrets, SupportsTokenCount
 from hermes_messages.testing.conformance.report import (
@@ -30,6 +32,7 @@ from hermes_messages.testing.conformance.report import (
     made,
     run_checks,
 )
+from hermes_messages.testing.conformance.rounds import no_new_tasks
 from hermes_messages.transcript_rules import is_blank
 
 __all__ = ["MakeProvider", "check_provider"]
@@ -87,9 +90,17 @@ class _ProviderChecks:
         self._limit_s = limit_s
 
     async def _answer(self, provider: Provider, request: ChatRequest | None = None) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        await self._answer_into(events, provider, request)
+        return events
+
+    async def _answer_into(
+        self, events: list[StreamEvent], provider: Provider, request: ChatRequest | None = None
+    ) -> None:
         request = request or _request_for(provider, self._given)
-        async with aclosing(provider.stream(request)) as events:
-            return [event async for event in events]
+        async with aclosing(provider.stream(request)) as stream:
+            async for event in stream:
+                events.append(event)  # noqa: PERF401 - what came before a cancellation is looked at
 
     async def _works(self, provider: Provider, after: str) -> None:
         answer = finish_within(self._answer(provider), self._limit_s / 2, f"a request after {after}")
@@ -104,6 +115,7 @@ class _ProviderChecks:
         await provider.close()
 
     async def open_and_close_are_idempotent(self) -> None:
+        before = asyncio.all_tasks()
         provider = await made(self._make())
         await provider.close()
         await provider.open()
@@ -111,6 +123,7 @@ class _ProviderChecks:
         await self._works(provider, "two open()")
         await provider.close()
         await provider.close()
+        await no_new_tasks(before, "close()")
 
     async def open_may_follow_close(self) -> None:
         provider = await made(self._make())
@@ -141,6 +154,20 @@ class _ProviderChecks:
         if not isinstance(last, ResponseDone):
             raise UnmetError("the last event is no ResponseDone")
         _compare(events, last.response)
+
+    async def the_response_fits_together(self) -> None:
+        async with _Opened(self._make) as provider:
+            last = (await self._answer(provider))[-1]
+            origin = provider.origin(_request_for(provider, self._given).model)
+        if not isinstance(last, ResponseDone):
+            raise UnmetError("the last event is no ResponseDone")
+        message, unfinished = last.response.message, last.response.unfinished_calls
+        ids = [*(call.id for call in message.tool_calls), *(call.id for call in unfinished)]
+        expect(len(set(ids)) == len(ids), f"calls share an id: {ids}")
+        stopped = last.response.finish is FinishReason.STOP and bool(message.tool_calls)
+        expect(not stopped, "the finish is `stop` although there are calls to run")
+        replay = message.replay
+        expect(replay is None or replay.origin == origin, "replay data is stamped with an origin of another")
 
     async def the_response_is_no_empty_answer(self) -> None:
         async with _Opened(self._make) as provider:
@@ -177,7 +204,11 @@ class _ProviderChecks:
     async def a_cancelled_stream_is_released(self) -> None:
         async with _Opened(self._make) as provider:
             for turns in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55):
-                await cancel_after(self._answer(provider), turns, self._limit_s / 4)
+                events: list[StreamEvent] = []
+                work = self._answer_into(events, provider)
+                cancelled = await cancel_after(work, turns, self._limit_s / 4)
+                ended = bool(events) and isinstance(events[-1], ResponseDone)
+                expect(cancelled or ended, "a cancelled stream ended as if it had come to its end")
             await self._works(provider, "cancelled streams")
 
     async def a_count_is_positive_or_unknown(self) -> None:
@@ -238,8 +269,11 @@ def _compare(events: list[StreamEvent], response: ChatResponse) -> None:
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     expect(text == content_text(response.message.content), "the text deltas are not the message's text")
     reasoning = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
+    kept = response.message.reasoning
+    expect(not reasoning or bool(kept), "reasoning was streamed and is not in the message")
+    # The end of what was streamed may have turned out to be text.
     expect(
-        not reasoning or bool(response.message.reasoning), "reasoning was streamed and is not in the message"
+        not reasoning or reasoning.startswith(kept or ""), "the message's reasoning is not what was streamed"
     )
     arguments: dict[int, str] = {}
     started: dict[str, ToolCallStarted] = {}
@@ -260,3 +294,17 @@ def _compare(events: list[StreamEvent], response: ChatResponse) -> None:
         expect(
             streamed == call.arguments, f"the streamed arguments of call {call.id!r} are not the message's"
         )
+    expect(sorted(arguments) == list(range(len(arguments))), f"the calls' positions are {sorted(arguments)}")
+    _expect_no_call_lost(started, arguments, response)
+
+
+def _expect_no_call_lost(
+    started: dict[str, ToolCallStarted], arguments: dict[int, str], response: ChatResponse
+) -> None:
+    """A call that was started is in the response, or one like it: a call sent twice counts once."""
+    told: list[ToolCall | PartialToolCall] = [*response.message.tool_calls, *response.unfinished_calls]
+    ids = {call.id for call in told}
+    alike = {(call.name, call.arguments) for call in told}
+    for call_id, event in started.items():
+        there = call_id in ids or (event.name, arguments[event.position]) in alike
+        expect(there, f"call {call_id!r} was started and is neither in the message nor unfinished")

@@ -95,6 +95,7 @@ def check_outcome(calls: Sequence[ToolCall], outcome: RoundOutcome, round_: Roun
         if result is None:
             raise UnmetError(f"call {call.id!r} has no result")
         expect(result.tool_call_id == call.id, f"call {call.id!r} got the result of {result.tool_call_id!r}")
+        expect(result.name in (None, call.name), f"call {call.id!r} got a result of tool {result.name!r}")
     told = dict(round_.told)
     expect(
         len(round_.told) == len(calls),
