@@ -207,3 +207,11 @@ def test_what_is_accepted_is_an_object_and_nothing_else_is_raised(text: str) -> 
         return
     assert isinstance(found.arguments, dict)
     assert not found.defects or text.lstrip()[:1] in {"{", ""}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"path": "a"}, "content": "b"}', '{"path": "a"} ,\n"content": "b"}', '{"a"}: 1}']
+)
+def test_keys_behind_a_brace_that_came_too_early_are_never_dropped(text: str) -> None:
+    with pytest.raises(ArgumentsError):
+        parse_arguments_tolerantly(text)

@@ -12,7 +12,8 @@ reports which ones it met; everything else is an `ArgumentsError` with the parse
 
 What looks like one of these but could mean something else still fails: words that other languages read as
 a value (`True`, `None`, `NaN`), two words, keys without quotes, another object or list behind the first
-(calls run together), and anything in a response that was cut off.
+(calls run together), further keys behind a brace that came too early, and anything in a response that was
+cut off.
 
 Both readings refuse what JSON parsers disagree about: a key given twice in one object, NaN and infinity
 (also as a number too large to hold), an integer of more than 4,300 digits, and nesting deeper than
@@ -286,7 +287,7 @@ class _Mender:
     def _accept_tail(self, tail: str) -> bool:
         if not tail:
             return True
-        if "{" in tail or tail[0] == "[":
+        if "{" in tail or tail[0] in "[,:":
             return False
         only_quotes = not tail.strip("\"' \n\t")
         self.defects.add(ArgumentDefect.TRAILING_QUOTES if only_quotes else ArgumentDefect.TRAILING_JUNK)
