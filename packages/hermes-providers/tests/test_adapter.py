@@ -270,3 +270,23 @@ def test_every_profile_is_immutable_and_reachable() -> None:
     for profile in list_profiles():
         with pytest.raises(AttributeError):
             profile.name = "x"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("window", "kind"), [(100, ErrorKind.CONTEXT_OVERFLOW), (1000, ErrorKind.SERVER)])
+def test_empty_answer_to_a_prompt_that_no_window_holds_is_an_overflow(window: int, kind: ErrorKind) -> None:
+    async def main() -> None:
+        script = stream(text_answer(usage={"prompt_tokens": 101, "completion_tokens": 0}))
+        async with ByteServer([script]) as server:
+            provider = provider_at(server.base_url, context_window=window)
+            with pytest.raises(ProviderError) as caught:
+                await collect(provider)
+            assert caught.value.kind is kind
+            await provider.close()
+
+    run(main())
+
+
+def test_empty_answer_that_no_room_was_left_for_is_an_overflow() -> None:
+    script = stream(event(chunk({}, "model_context_window_exceeded")) + DONE)
+    error = run(failure_of(script))
+    assert error.kind is ErrorKind.CONTEXT_OVERFLOW

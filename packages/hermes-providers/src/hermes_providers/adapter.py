@@ -32,7 +32,7 @@ from hermes_messages.addresses import shown_url
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
 from hermes_messages.transcript_rules import is_blank
-from hermes_providers.classify import classify
+from hermes_providers.classify import classify, overflowed_silently
 from hermes_providers.credentials import Secret, masked_errors
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_COUNT_BYTES = 64 * 1024 * 1024
 _ERROR_BODY_S = 5.0
+_WINDOW_FULL = "model_context_window_exceeded"  # Anthropic and Z.AI: no room was left for the answer
 _OF_THE_KEY = (ErrorKind.AUTH, ErrorKind.BILLING)
 
 
@@ -160,7 +161,7 @@ class HttpProvider:
                             break
                         body = rest
                         continue
-                    failure = read_error(await _error_body(reply))
+                    failure = read_error(await self._error_body(request, reply, began))
                 self._learn(request, key, failure)
                 key, may_renew = await self._other_key(key, failure) if may_renew else None, False
                 if key is None:
@@ -171,7 +172,8 @@ class HttpProvider:
             if permit is not None:
                 _settle(permit, response.usage)
         _log.debug("%s: %s finished with %s", self.name, request.model, response.finish)
-        _refuse_empty(response, self._route.host)
+        window = self.model_info(request.model).context_window
+        _refuse_empty(response, self._route.host, overflowed=overflowed_silently(response.usage, window))
         yield ResponseDone(response)
 
     async def count_tokens(self, request: ChatRequest) -> int | None:
@@ -191,7 +193,7 @@ class HttpProvider:
                 if 200 <= reply.status < 300:
                     step = counter.read(await _whole_body(reply, clock))
                     continue
-                failure = self._error_reader(reply)(await _error_body(reply))
+                failure = self._error_reader(reply)(await self._error_body(request, reply))
             if failure.kind in _OF_THE_KEY:  # all else may be limited apart from answering
                 self._route.keys.report(key, failure)
             key, may_renew = await self._other_key(key, failure) if may_renew else None, False
@@ -227,6 +229,21 @@ class HttpProvider:
         with masked_errors(self._route.secrets):
             async with self._transport.post(url, headers, body, clock) as reply:
                 yield reply
+
+    async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
+        """The start of an error's body; what came of it when the rest is late or lost."""
+        given = self._route.timeouts_for(request)
+        limits = Timeouts(
+            first_event_s=min(_ERROR_BODY_S, given.first_event_s or _ERROR_BODY_S), total_s=given.total_s
+        )
+        clock = StreamClock(limits, asyncio.get_running_loop().time(), began)
+        body = bytearray()
+        try:
+            while len(body) < _MAX_ERROR_BYTES and (chunk := await reply.read(clock)):
+                body += chunk
+        except ProviderError as error:
+            _log.debug("the body of an error answer broke off: %s", error)
+        return bytes(body[:_MAX_ERROR_BYTES])
 
     def _error_reader(self, reply: Reply) -> ErrorReader:
         route = self._route
@@ -265,12 +282,15 @@ def _settle(permit: Permit, usage: Usage | None) -> None:
         permit.settle(usage.input_tokens + (usage.output_tokens or 0))
 
 
-def _refuse_empty(response: ChatResponse, host: str) -> None:
-    """Raises `ProviderError` for a response with nothing in it that a conversation could hold."""
+def _refuse_empty(response: ChatResponse, host: str, *, overflowed: bool) -> None:
+    """Raises `ProviderError` for a response with nothing in it that a conversation could hold. `overflowed`
+    says that its prompt was larger than the model's window, which the host let pass."""
     if response.unfinished_calls or not is_blank(response.message):
         return
     what = "only reasoning" if response.message.reasoning else "neither text nor calls"
     match response.finish:
+        case _ if overflowed or response.message.finish_reason == _WINDOW_FULL:
+            kind, why = ErrorKind.CONTEXT_OVERFLOW, "the prompt is larger than the model's window"
         case FinishReason.CONTENT_FILTER:
             kind, why = ErrorKind.CONTENT_POLICY, "its content filter held the answer back"
         case FinishReason.LENGTH:
@@ -278,18 +298,6 @@ def _refuse_empty(response: ChatResponse, host: str) -> None:
         case _:
             kind, why = ErrorKind.SERVER, f"it finished with {response.message.finish_reason!r}"
     raise ProviderError(f"{host} sent an empty answer ({what}): {why}", kind=kind, status=200)
-
-
-async def _error_body(reply: Reply) -> bytes:
-    """The start of an error's body; what came of it when the rest is late or lost."""
-    clock = StreamClock(Timeouts(first_event_s=_ERROR_BODY_S), asyncio.get_running_loop().time())
-    body = bytearray()
-    try:
-        while len(body) < _MAX_ERROR_BYTES and (chunk := await reply.read(clock)):
-            body += chunk
-    except ProviderError as error:
-        _log.debug("the body of an error answer broke off: %s", error)
-    return bytes(body[:_MAX_ERROR_BYTES])
 
 
 async def _whole_body(reply: Reply, clock: StreamClock) -> bytes:

@@ -291,3 +291,19 @@ def test_two_connections_outlast_five_of_everything(
             assert not other_tasks()
 
     run(main())
+
+
+@pytest.mark.parametrize("settings", [{"total_s": 0.3}, {"first_event_s": 0.3}])
+def test_slow_body_of_an_error_outlasts_no_limit_of_the_user(engine: str, settings: dict[str, float]) -> None:
+    async def main() -> None:
+        hold = Hold()
+        async with ByteServer([[head("500 Internal Server Error"), b"out of ord", hold]]) as server:
+            provider = provider_at(server.base_url, engine=engine, **settings)
+            began = asyncio.get_running_loop().time()
+            with pytest.raises(ProviderError, match="out of ord") as caught:
+                await collect(provider)
+            assert asyncio.get_running_loop().time() - began < 3
+            assert caught.value.status == 500
+            await provider.close()
+
+    run(main())
