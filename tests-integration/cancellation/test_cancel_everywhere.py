@@ -17,17 +17,32 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes_loop import AIAgent
-from hermes_messages import ErrorKind, Message, ToolMessage, UserMessage, validate
+from hermes_loop import AIAgent, CompressionSettings, SummaryCompressor
+from hermes_messages import (
+    AssistantMessage,
+    ErrorKind,
+    Message,
+    ModelInfo,
+    ToolMessage,
+    UserMessage,
+    validate,
+)
+from hermes_messages.protocols import NewMessage, SessionInfo
 from hermes_messages.testing import ScriptedProvider, broken, call, calls, failure, text
 from hermes_store import SessionDB
 
 AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
+SMALL = ModelInfo(context_window=8000)
+LONG = [
+    NewMessage("a", UserMessage("Tell me a story.")),
+    NewMessage("b", AssistantMessage("It was a long night. " * 1400)),
+]
+"""What was said before fills most of the window: the turn has to compress it."""
 
 
 class World:
     """A stream that breaks, a round with a shell command and two file tools, another host to fall back to, a
-    second round, an answer."""
+    second round, an answer, a conversation that has to be compressed."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -44,21 +59,35 @@ class World:
                     chunk_size=1,
                 ),
                 broken(text("And now", chunk_size=3), after=2, error=ErrorKind.BILLING),
-            ]
+            ],
+            model_info=SMALL,
         )
         self.fallback = ScriptedProvider(
             [calls(call("read_file", {"path": "made.txt"})), text("It is all done now.", chunk_size=1)],
             name="fallback",
+            model_info=SMALL,
         )
+        self.cheap = ScriptedProvider(lambda _: text("A story was told."), name="cheap")
         self.agent = AIAgent(
             provider=self.provider,
             fallback_models=[self.fallback],
+            compression=CompressionSettings(threshold=0.75, keep_recent=0.4),
+            compressor=SummaryCompressor(provider=self.cheap),
             session_db=self.store,
             session_id="s",
             enabled_toolsets=["file", "terminal", "todo"],
             cwd=folder,
             stream_delta_callback=_discard,
         )
+
+    @classmethod
+    async def made(cls, folder: Path) -> World:
+        """A world in which a long story was told before, by a process that is gone."""
+        world = cls(folder)
+        async with SessionDB(folder / "state.db") as store:
+            await store.ensure_session("s", SessionInfo())
+            await store.append_messages_batch("s", LONG)
+        return world
 
     async def turn(self) -> str | None:
         """The turn that is cancelled."""
@@ -77,7 +106,8 @@ class World:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         # The opening of a store belongs to the store, and all who wait for it share it.
         assert all(task.get_name().startswith("open ") for task in left), (where, left)
-        assert self.provider.live_streams == self.fallback.live_streams == 0, where
+        providers = (self.provider, self.fallback, self.cheap)
+        assert [provider.live_streams for provider in providers] == [0, 0, 0], where
         await self.store.__aenter__()
         assert asyncio.all_tasks() == {asyncio.current_task()}, where
         for provider in (self.provider, self.fallback):
@@ -210,13 +240,14 @@ def test_a_real_turn_may_be_cancelled_anywhere(
     way: Way, work: Callable[[World], Work], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        world = World(tmp_path / "uncancelled")
+        world = await World.made(tmp_path / "uncancelled")
         total = await count_resumptions(work(world))
+        assert len(world.cheap.requests) == 1
         await world.check("uncancelled")
         cancelled = 0
         tried = range(1, total + 1, STRIDE)
         for k in tried:
-            world = World(tmp_path / str(k))
+            world = await World.made(tmp_path / str(k))
             cancelled += await way(work(world), k)
             await world.check(f"{way.__name__} at resumption {k} of {total}")
         print(f"{work.__name__}, {way.__name__}: k = {total}, tried {len(tried)}, cancelled {cancelled}")
@@ -235,7 +266,7 @@ def test_the_tasks_of_a_real_turn_may_be_cancelled_anywhere(
     """Whoever cancels a task of the turn, the store or a tool: the turn ends, and nothing is lost or left."""
 
     async def one(k: int) -> int:
-        world = World(tmp_path / str(k))
+        world = await World.made(tmp_path / str(k))
         count = 0
 
         def on_resume(_: int) -> None:

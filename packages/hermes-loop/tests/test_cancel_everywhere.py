@@ -16,9 +16,18 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes_loop import AIAgent
-from hermes_messages import ChatRequest, ErrorKind, ToolCall, ToolMessage, UserMessage, validate
-from hermes_messages.protocols import ConversationResult, HookContext
+from hermes_loop import AIAgent, CompressionSettings, SummaryCompressor
+from hermes_messages import (
+    AssistantMessage,
+    ChatRequest,
+    ErrorKind,
+    ModelInfo,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    validate,
+)
+from hermes_messages.protocols import ConversationResult, HookContext, NewMessage, SessionInfo
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -32,11 +41,17 @@ from hermes_messages.testing import (
 )
 
 AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
+SMALL = ModelInfo(context_window=4000)
+LONG = [
+    NewMessage("a", UserMessage("Tell me a story.")),
+    NewMessage("b", AssistantMessage("It was a long night. " * 700)),
+]
+"""What was said before fills most of the window: the turn has to compress it."""
 
 
 class World:
     """An agent in the middle of what an agent does: a stream that breaks, another host to fall back to,
-    parallel tools, a second round, hooks."""
+    parallel tools, a second round, hooks, a conversation that has to be compressed."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -45,12 +60,15 @@ class World:
                 broken(text("Let me look", chunk_size=3), after=3, error=AGAIN),
                 calls(call("look", {"at": "a"}), call("look", {"at": "b"}), text="Let me see", chunk_size=1),
                 broken(text("And now", chunk_size=3), after=2, error=ErrorKind.BILLING),
-            ]
+            ],
+            model_info=SMALL,
         )
         self.fallback = ScriptedProvider(
             [calls(call("write", {"to": "c"}), chunk_size=1), text("It is all done now.", chunk_size=1)],
             name="fallback",
+            model_info=SMALL,
         )
+        self.cheap = ScriptedProvider(lambda _: text("A story was told."), name="cheap")
         self.hook = Hook()
         self.tools = [
             ToolDouble("look", gate=_three_steps),
@@ -59,12 +77,22 @@ class World:
         self.agent = AIAgent(
             provider=self.provider,
             fallback_models=[self.fallback],
+            compression=CompressionSettings(threshold=0.75, keep_recent=0.4),
+            compressor=SummaryCompressor(provider=self.cheap),
             hooks=[self.hook],
             tools=SimpleExecutor(self.tools),
             session_db=self.store,
             session_id="s",
             stream_delta_callback=_discard,
         )
+
+    @classmethod
+    async def made(cls) -> World:
+        """A world in which a long story was told before."""
+        world = cls()
+        await world.store.ensure_session("s", SessionInfo())
+        await world.store.append_messages_batch("s", LONG)
+        return world
 
     async def turn(self) -> str | None:
         """The turn that is cancelled; a host's note comes while it runs."""
@@ -75,7 +103,8 @@ class World:
         """Everything that must hold after the cancellation."""
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others, (where, others)
-        assert self.provider.live_streams == self.fallback.live_streams == 0, where
+        providers = (self.provider, self.fallback, self.cheap)
+        assert [provider.live_streams for provider in providers] == [0, 0, 0], where
         assert self.hook.inside == 0, where
         assert sum(tool.running for tool in self.tools) == 0, where
         assert self.store.held_lease("s") is None, where
@@ -163,7 +192,7 @@ def resumed(
 
 
 async def count_resumptions() -> int:
-    world = World()
+    world = await World.made()
     count = 0
 
     def on_resume(number: int) -> None:
@@ -171,6 +200,7 @@ async def count_resumptions() -> int:
         count = number
 
     assert await resumed(world.turn(), on_resume) == "It is all done now."
+    assert len(world.cheap.requests) == 1
     await world.check("uncancelled")
     return count
 
@@ -233,7 +263,7 @@ def test_a_turn_may_be_cancelled_at_every_resumption(way: Way) -> None:
         total = await count_resumptions()
         cancelled = 0
         for k in range(1, total + 1):
-            world = World()
+            world = await World.made()
             cancelled += await way(world, k)
             await world.check(f"{way.__name__} at resumption {k} of {total}")
         print(f"{way.__name__}: k = {total}, cancelled {cancelled}")
@@ -248,7 +278,7 @@ def test_the_tasks_of_a_turn_may_be_cancelled_at_every_resumption() -> None:
     """Whoever cancels a task that the turn owns: the turn ends, and nothing is lost or left."""
 
     async def one(k: int) -> int:
-        world = World()
+        world = await World.made()
         count = 0
         main_task = asyncio.current_task()
 
