@@ -125,3 +125,44 @@ def test_usage_is_kept_per_call_and_summed_per_model(tmp_path: Path) -> None:
                 await db.get_usage_by_model("absent")
 
     asyncio.run(main())
+
+
+def test_only_tools_that_may_run_twice_are_run_again_after_a_crash(tmp_path: Path) -> None:
+    """The calls that lack a result are told with their places; the rest get unknown results."""
+
+    async def main() -> None:
+        path = tmp_path / "s.db"
+        named = AssistantMessage(
+            tool_calls=(
+                ToolCall("a", "send", "{}"),
+                ToolCall("b", "look", '{"n": 1}'),
+                ToolCall("c", "look", "{}"),
+            )
+        )
+        async with SessionDB(path) as db:
+            await db.create_session("s")
+            round_ = await db.begin_tool_round("s", "r", named)
+            await db.set_tool_result(round_, 2, ToolMessage("c", "done before"))
+            waiting = await db.begin_tool_round("s", "w", named)
+            await db.suspend_round(waiting, {})
+        async with SessionDB(path) as db:
+            missing = await db.interrupted_calls("s")
+            assert [(item.round, item.position, item.call) for item in missing] == [
+                (round_, 0, named.tool_calls[0]),
+                (round_, 1, named.tool_calls[1]),
+            ]
+            for item in missing:
+                if item.call.name == "look":
+                    again = ToolMessage(item.call.id, "seen")
+                    await db.set_tool_result(item.round, item.position, again)
+            assert await db.close_open_rounds("s") == 1
+            assert await db.interrupted_calls("s") == []
+            results = [item.message for item in await db.get_messages("s") if item.uid.startswith("r/")]
+            assert [(item.content, item.status) for item in results if isinstance(item, ToolMessage)][1:] == [
+                ("seen", "ok"),
+                ("done before", "ok"),
+            ]
+            with pytest.raises(SessionNotFoundError):
+                await db.interrupted_calls("nobody")
+
+    asyncio.run(main())

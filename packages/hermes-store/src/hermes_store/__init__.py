@@ -27,6 +27,7 @@ from hermes_store.records import (
     CallRecord,
     Conversations,
     ImportReport,
+    InterruptedCall,
     ModelUsage,
     RetentionReport,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "CallRecord",
     "Conversations",
     "ImportReport",
+    "InterruptedCall",
     "ModelUsage",
     "RetentionReport",
     "SessionDB",

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from hermes_messages import JsonObject, Usage
+from hermes_messages import JsonObject, ToolCall, Usage
+from hermes_messages.protocols import ToolRound
 
 __all__ = [
     "CallRecord",
     "Conversations",
     "ImportReport",
+    "InterruptedCall",
     "ModelUsage",
     "RetentionReport",
 ]
@@ -25,6 +27,14 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     api_calls: int
     usage: Usage
     created_at: float
+
+
+class InterruptedCall(Struct, frozen=True):
+    """A call whose result never came: `position` is its place in `round`, for `set_tool_result`."""
+
+    round: ToolRound
+    position: int
+    call: ToolCall
 
 
 class ModelUsage(Struct, frozen=True, kw_only=True):

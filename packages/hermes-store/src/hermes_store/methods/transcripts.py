@@ -13,6 +13,7 @@ from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, SuspendedRound, ToolRound
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import lineage, messages, reading, suspension
+from hermes_store.records import InterruptedCall
 from hermes_store.rows import encode_json, message_to_columns
 
 __all__ = ["TranscriptMethods"]
@@ -90,6 +91,15 @@ class TranscriptMethods(StoreMethods):
     async def open_rounds(self, session_id: str) -> list[ToolRound]:
         """The rounds of tool calls that lack a result, oldest first."""
         return await self._backend.read(partial(messages.open_rounds, session_id))
+
+    async def interrupted_calls(self, session_id: str) -> list[InterruptedCall]:
+        """The calls that lack a result, oldest first, but for those that wait for a decision.
+
+        For a host that knows which of its tools may run twice: it runs these again and stores what they
+        answer with `set_tool_result`; `close_open_rounds`, or an agent's next turn, closes the rest. Raises
+        `SessionNotFoundError`.
+        """
+        return await self._backend.read(partial(messages.interrupted_calls, session_id))
 
     async def close_open_rounds(self, session_id: str, *, lease: LeaseToken | None = None) -> int:
         """Give every call without a result one of status `unknown`; how many. For a session that died inside

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage
+from hermes_messages import AssistantMessage, Message, StoreError, ToolCall, ToolMessage
 from hermes_messages.protocols import LeaseToken, ToolRound
-from hermes_store.backend import Operation, Statement, current_time, on_session
+from hermes_store.backend import Operation, Row, Statement, current_time, on_session
 from hermes_store.escaping import escape
-from hermes_store.operations.access import WritableSession, open_for_writing
+from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
+from hermes_store.records import InterruptedCall
 from hermes_store.rows import (
     MessageColumns,
     key_text,
@@ -23,6 +24,7 @@ __all__ = [
     "append",
     "begin_round",
     "close_open_rounds",
+    "interrupted_calls",
     "open_rounds",
     "set_result",
 ]
@@ -163,18 +165,34 @@ def open_rounds(session_id: str) -> Operation[list[ToolRound]]:
     return [ToolRound(session_id, round_, tuple(seqs)) for round_, seqs in places.items()]
 
 
+def interrupted_calls(session_id: str) -> Operation[list[InterruptedCall]]:
+    """The calls without a result, oldest first, but for those of suspended rounds. Raises
+    `SessionNotFoundError`."""
+    key = yield from find_session_key(session_id)
+    rounds = {round_.assistant_seq: round_ for round_ in (yield from open_rounds(session_id))}
+    rows = yield Statement(_OPEN_PLACES, (key,))
+    return [InterruptedCall(rounds[row[1]], row[2], _call_at(row)) for row in rows]
+
+
 def close_open_rounds(session_id: str, token: LeaseToken | None) -> Operation[int]:
     """Give every open place a result of status `unknown`; how many."""
     session = yield from open_for_writing(session_id, token)
     rows = yield Statement(_OPEN_PLACES, (session.key,))
-    for seq, round_, position, shape, text, body in rows:
-        asked = message_from_columns(shape, text, body)
-        assert isinstance(asked, AssistantMessage), "only begin_round makes places"
-        call = asked.tool_calls[position]
+    for row in rows:
+        seq, round_, position, *_ = row
+        call = _call_at(row)
         result = ToolMessage(call.id, UNKNOWN_OUTCOME, name=call.name, status="unknown")
         columns = message_to_columns(result)
         yield from _fill(session, seq, round_, position, columns)
     return len(rows)
+
+
+def _call_at(row: Row) -> ToolCall:
+    """The call that an open place waits for."""
+    _, _, position, shape, text, body = row
+    asked = message_from_columns(shape, text, body)
+    assert isinstance(asked, AssistantMessage), "only begin_round makes places"
+    return asked.tool_calls[position]
 
 
 def _insert(session: WritableSession, message: PreparedMessage) -> Operation[tuple[int, bool]]:
