@@ -17,7 +17,7 @@ from hermes_store.rows import LARGEST_NUMBER, LONGEST_KEY, message_from_columns,
 from hermes_store.transfer_format import CallLine, MessageLine, SessionDump, SessionLine, StateLine
 from hermes_store.transfer_numbers import original_uid
 
-__all__ = ["find_fault"]
+__all__ = ["find_faults"]
 
 _Line: TypeAlias = SessionLine | MessageLine | CallLine | StateLine
 
@@ -37,17 +37,17 @@ _ANY_SHAPE = 7
 """All bits of `shape` that there are."""
 
 
-def find_fault(dump: SessionDump) -> str | None:
-    """Why the session can not be stored, in words that go on after its name; None when it can."""
-    return next(_faults(dump), None)
+def find_faults(dump: SessionDump) -> Iterator[str | None]:
+    """Why the session can not be stored, in words that go on after its name; nothing when it can.
 
-
-def _faults(dump: SessionDump) -> Iterator[str]:
+    None comes between, once for each line or more often, so that a caller can let others go on.
+    """
     if not dump.session.id:
         yield "has an empty id"
     lines: list[_Line] = [dump.session, *dump.messages, *dump.calls, *dump.state]
     for line in lines:
         yield from (f"has a {_name(line)} whose {fault}" for fault in _faults_of_values(line))
+        yield None
     if not isinstance(_loaded(dump.session.metadata), dict):
         yield "has metadata that is no JSON object"
     for item in dump.state:
@@ -74,7 +74,7 @@ def _faults_of_values(line: _Line) -> Iterator[str]:
             yield f"{name} is too large"
 
 
-def _faults_of_messages(lines: tuple[MessageLine, ...]) -> Iterator[str]:
+def _faults_of_messages(lines: tuple[MessageLine, ...]) -> Iterator[str | None]:
     """Each is what it says, and the results of a round are those of a message before them."""
     uids: set[str] = set()
     askers: dict[int, AssistantMessage] = {}
@@ -92,6 +92,7 @@ def _faults_of_messages(lines: tuple[MessageLine, ...]) -> Iterator[str]:
             yield f"has a message {line.uid!r} that can not wait for a decision"
         if line.round is not None or line.body is None:
             yield from _faults_of_place(line, askers, places)
+        yield None
 
 
 def _faults_of_place(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -18,13 +19,15 @@ from hermes_store.hermes_state_import import read_hermes_state
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import reading, sessions, transfer
 from hermes_store.records import ImportReport
-from hermes_store.transfer_checks import find_fault
+from hermes_store.transfer_checks import find_faults
 from hermes_store.transfer_dicts import dump_from_dict
 from hermes_store.transfer_format import HEADER, Reader, SessionDump, dump_lines
 from hermes_store.transfer_numbers import FileNumbers
 
 __all__ = ["TransferMethods"]
 
+LINES_AT_ONCE = 100
+"""Lines of an import that are looked at before others may go on."""
 _log = logging.getLogger(__name__)
 
 
@@ -98,7 +101,7 @@ class TransferMethods(StoreMethods):
         tally = _Tally()
         async with aclosing(read_hermes_state(os.fspath(path))) as found:
             async for dump, unreadable in found:
-                fault = find_fault(dump)
+                fault = await _first_fault(dump)
                 if fault is None:
                     await self._add(dump, tally)
                     tally.unreadable += unreadable
@@ -108,7 +111,7 @@ class TransferMethods(StoreMethods):
         return tally.report()
 
     async def _import(self, dump: SessionDump, tally: _Tally) -> None:
-        fault = find_fault(dump)
+        fault = await _first_fault(dump)
         if fault is not None:
             raise StoreError(
                 f"session {unescape(dump.session.id)!r} {fault}. It and the rest were not imported, the "
@@ -124,6 +127,15 @@ class TransferMethods(StoreMethods):
             return
         tally.sessions += 1
         tally.messages += sum(message.body is not None for message in dump.messages)
+
+
+async def _first_fault(dump: SessionDump) -> str | None:
+    for number, fault in enumerate(find_faults(dump)):
+        if fault is not None:
+            return fault
+        if number % LINES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return None
 
 
 class _Tally:
