@@ -13,6 +13,14 @@ __all__ = ["Dsn", "is_dsn"]
 _SCHEMES = ("postgresql://", "postgres://")
 _SECRETS = ("password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret")
 _MASK = "***"
+_SILENCE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+"""A server whose machine is gone is given up after a minute, where the system would wait for up to two hours.
+https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-KEEPALIVES"""
 
 
 def is_dsn(target: str) -> bool:
@@ -23,7 +31,7 @@ def is_dsn(target: str) -> bool:
 class Dsn:
     """What to connect to. Only `reveal` gives the secrets; `name`, `repr` and `mask` never do."""
 
-    __slots__ = ("_secrets", "_text", "name")
+    __slots__ = ("_secrets", "_text", "name", "silence")
 
     def __init__(self, text: str) -> None:
         """Read `text`, without any I/O. Raises `ConfigurationError`, which does not quote it."""
@@ -41,6 +49,8 @@ class Dsn:
             )
         self._text = f"{scheme.lower()}://{rest}"
         self._secrets = tuple(str(parts[key]) for key in _SECRETS if parts.get(key))
+        self.silence = {name: value for name, value in _SILENCE.items() if name not in parts}
+        """Settings for a server that says nothing any more, but for those that the address has itself."""
         self.name = _name(parts)
         """The address without secrets, for messages."""
 

@@ -90,10 +90,13 @@ class Link:
         self._options = options
         self._tasks: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()
-        self._connect_timeout_s = max(2, round(options.busy_timeout_s))
+        self._settings: dict[str, Any] = {
+            "connect_timeout": max(2, round(options.busy_timeout_s)),
+            **dsn.silence,
+        }
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             dsn.reveal(),
-            kwargs={"connect_timeout": self._connect_timeout_s},
+            kwargs=self._settings,
             min_size=0,
             max_size=options.pool_size,
             open=False,
@@ -188,7 +191,7 @@ class Link:
 
     async def _connect(self) -> AsyncConnection[Row]:
         try:
-            return await AsyncConnection.connect(self._dsn.reveal(), connect_timeout=self._connect_timeout_s)
+            return await AsyncConnection.connect(self._dsn.reveal(), **self._settings)
         except psycopg.Error as error:
             raise to_store_error(error, self._dsn) from None
 

@@ -68,7 +68,9 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
     file, is_address = _file_of(path), path.startswith("file:")
     refuse_inherited(file)
     if os.path.exists(file) and not os.path.isfile(file):  # noqa: PTH110, PTH113 - as SQLite takes the name
-        raise StoreError(f"{path} is no ordinary file; nothing was opened. Name a file for the sessions")
+        raise StoreError(
+            f"{path} is no ordinary file; nothing was opened. Name a file in a folder that exists"
+        )
     if read_only:
         address = path if is_address else f"file:{quote(path)}"
         frozen = "&immutable=1" if not is_address and _is_frozen(path) else ""

@@ -99,3 +99,25 @@ def test_a_database_that_is_not_there_is_a_typed_error(server: Server) -> None:
                 pass
 
     asyncio.run(main())
+
+
+def test_a_server_whose_machine_is_gone_is_given_up_after_a_minute(server: Server, schema: str) -> None:
+    """Where nobody says that it is gone, the system would wait for hours. The address may say else."""
+
+    async def settings_of(address: str) -> dict[str, str]:
+        db = SessionDB(address, schema=schema)
+        async with db:
+            await db.create_session("s" + address)
+            assert isinstance(db._backend, PostgresBackend)
+            link = db._backend._link
+            assert link is not None
+            [connection, *_] = link.connections
+            return connection.info.get_parameters()
+
+    async def main() -> None:
+        found = await settings_of(server.dsn())
+        assert (found["tcp_user_timeout"], found["keepalives_idle"]) == ("60000", "30")
+        found = await settings_of(server.dsn(tcp_user_timeout="5000"))
+        assert (found["tcp_user_timeout"], found["keepalives_idle"]) == ("5000", "30")
+
+    asyncio.run(main())
