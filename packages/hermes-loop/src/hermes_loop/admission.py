@@ -21,7 +21,7 @@ from hermes_loop.background import BackgroundWork, stop_tasks
 from hermes_loop.clock import Clock
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import Bounds, finish_despite_cancel
-from hermes_messages import LeaseLostError, StoreError
+from hermes_messages import LeaseLostError
 from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeaseQueue, SupportsLeases
 
 __all__ = ["DEFAULT_TTL_S", "Lease", "LocalLease", "StoreLease", "admitted", "lease_for"]
@@ -191,8 +191,8 @@ class StoreLease:
                 held_until = asyncio.get_running_loop().time() + self._ttl_s
             except LeaseLostError:
                 break
-            except StoreError as error:
-                logger.warning("the lease of session %s could not be renewed: %s", self._session_id, error)
+            except Exception as error:  # noqa: BLE001 - a store's own; the lease is lost only with time
+                logger.warning("the lease of session %s could not be renewed: %r", self._session_id, error)
                 if asyncio.get_running_loop().time() >= held_until:
                     break
         self._lost = True
@@ -328,7 +328,10 @@ async def admitted(
         bounds = bounds.cancelled()
         raise
     finally:
-        await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
+        try:
+            await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
+        except TimeoutError:
+            logger.warning("giving the lease back took too long; it will expire")
 
 
 async def _give_back(lease: Lease, log: Callable[[str], None]) -> None:
@@ -341,5 +344,5 @@ async def _give_back(lease: Lease, log: Callable[[str], None]) -> None:
     try:
         await lease.release()
         log("lease.release")
-    except StoreError as error:
-        logger.warning("the lease could not be released and will expire: %s", error)
+    except Exception as error:  # noqa: BLE001 - a store's own; the turn has its result, or its cancellation
+        logger.warning("the lease could not be released and will expire: %r", error)

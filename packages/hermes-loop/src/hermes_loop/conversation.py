@@ -127,12 +127,6 @@ class Conversation:
         self.open_round = record
         self.journal.adopt(record)
 
-    def move_to(self, journal: Journal) -> None:
-        """Owe to another journal from here on; an open round goes along."""
-        self.journal = journal
-        if self.open_round is not None:
-            journal.adopt(self.open_round)
-
     def fill_tool_round(self, fill: Iterable[ToolMessage]) -> None:
         """Take results from `fill`, which holds one for each call, for calls that have none and do not wait
         for a decision. The round stays open."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from hermes_messages import AssistantMessage, Message, ToolMessage
+from hermes_messages import AssistantMessage, InvariantError, Message, ToolMessage
 from hermes_messages.approvals import pending_to_json
 from hermes_messages.protocols import (
     LeaseToken,
@@ -21,6 +21,7 @@ from hermes_messages.protocols import (
     SupportsSuspension,
     ToolRound,
 )
+from hermes_messages.transcript_rules import TranscriptRule
 
 __all__ = ["Journal", "RoundRecord"]
 
@@ -50,6 +51,17 @@ class RoundRecord(Struct):
         """Whether every result came and is durable."""
         return len(self.saved) == len(self.results)
 
+    def check(self, position: int, result: object) -> None:
+        """Refuse what is no result of the call at `position`: it comes from the host's executor, and kept it
+        would end every later turn. Raises `InvariantError`, `TypeError`."""
+        if not isinstance(result, ToolMessage):
+            raise TypeError(f"the tool executor gave a {type(result).__name__} as a result")
+        calls = self.message.tool_calls
+        if not 0 <= position < len(calls) or result.tool_call_id != calls[position].id:
+            text = f"the tool executor gave a result for call {position} of the round, which has another id"
+            rule = TranscriptRule.RESULT_NEEDS_CALL
+            raise InvariantError(rule, text, index=position, call_id=result.tool_call_id)
+
 
 class Journal:
     """The unsaved end of one conversation. With no store everything stays in memory and nothing is owed."""
@@ -59,6 +71,11 @@ class Journal:
         self._marks = _with_suspension(store)
         self._session_id = session_id
         self._records: list[_PlainRecord | RoundRecord] = []
+
+    def go_on_with(self, store: SessionStore | None) -> None:
+        """Write to `store`, the same one opened anew, from here on; what is owed stays owed."""
+        self._store = store
+        self._marks = _with_suspension(store)
 
     @property
     def store(self) -> SessionStore | None:
@@ -132,7 +149,9 @@ class Journal:
     async def save_result(
         self, record: RoundRecord, position: int, result: ToolMessage, lease: LeaseToken | None
     ) -> None:
-        """Record the result of one call and write it into its place. Raises `StoreError`."""
+        """Record the result of one call and write it into its place. Raises `StoreError`, and as
+        `RoundRecord.check`."""
+        record.check(position, result)
         if record.results[position] is None:
             record.results[position] = result
         if self._store is None or record.stored is None or position in record.saved:

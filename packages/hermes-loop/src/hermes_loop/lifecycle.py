@@ -87,11 +87,10 @@ class Lifecycle:
             await self.wiring.open()
             bound.opened = True
             self.is_open = True
-            journal = Journal(self.wiring.store, self._session_id)
             if self._conversation is None:
-                self._conversation = Conversation(journal)
+                self._conversation = Conversation(Journal(self.wiring.store, self._session_id))
             else:
-                self._conversation.move_to(journal)
+                self._conversation.journal.go_on_with(self.wiring.store)
 
     async def close(self) -> None:
         """See `AIAgent.close`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -24,7 +25,7 @@ from hermes_loop.turn import run_turn
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
-from hermes_messages import ConfigurationError, StoreError, TurnStoppedError, UserMessage
+from hermes_messages import ConfigurationError, HermesError, StoreError, TurnStoppedError, UserMessage
 from hermes_messages.protocols import (
     ConversationResult,
     PendingApproval,
@@ -92,6 +93,11 @@ class TurnRunner:
         except StoreError as error:  # only the admission lets one through
             log_phase(turn, "lease.admit", "Failed", logging.WARNING, str(error))
             return build_result(turn, deps, Stop("session_persistence_failed", str(error)))
+        except HermesError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a bug of the store: a failed turn is a result
+            log_phase(turn, "lease.admit", "Failed", logging.ERROR, traceback.format_exc())
+            return build_result(turn, deps, Stop("internal_error", f"{type(error).__name__}: {error}"))
         finally:
             await lifecycle.close_if_asked()
             self._follow_ups.wake()

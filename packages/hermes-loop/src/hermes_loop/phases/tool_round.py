@@ -114,6 +114,7 @@ async def _execute(
     honour, so that its results tell what ran."""
 
     async def on_result(position: int, result: ToolMessage) -> None:
+        record.check(position, result)
         try:
             result = await transform_tool_result(turn, deps, calls[position], result)
         except TurnStoppedError:
@@ -146,10 +147,14 @@ async def _execute(
         approval=deps.callbacks.approval,
         secrets=deps.routes.secrets(),
     )
-    outcome: RoundOutcome | None = None
-    with turn.interrupt.scope(hard_only=True):
+    outcome: object = None
+    with turn.interrupt.scope(hard_only=True) as scope:
         outcome = await work(context)
-    return outcome  # noqa: RET504 - None when the scope was left early
+    if scope.cancelled_caught:
+        return None
+    if not isinstance(outcome, RoundOutcome):
+        raise TypeError(f"the tool executor must return a RoundOutcome, not {type(outcome).__name__}")
+    return outcome
 
 
 def _stored(record: RoundRecord, call: ToolCall, result: ToolMessage) -> ToolMessage:

@@ -21,7 +21,7 @@ from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Proceed, Stop
 from hermes_messages import Message, StoreError, SystemMessage, content_text, repair
-from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, TurnContext
+from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, ToolSnapshot, TurnContext
 
 __all__ = ["build_turn_context"]
 
@@ -36,7 +36,10 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
             await _restore_messages(turn, deps, request.history)
     except StoreError as error:
         return stop_for_store_error(turn, error)
-    turn.snapshot = await deps.executor.refresh(_tool_context(turn, deps))
+    snapshot: object = await deps.executor.refresh(_tool_context(turn, deps))
+    if not isinstance(snapshot, ToolSnapshot):
+        raise TypeError(f"the tool executor must return a ToolSnapshot, not {type(snapshot).__name__}")
+    turn.snapshot = snapshot
     for absent in turn.snapshot.unavailable:
         text = f"{absent.name}: {absent.reason}"
         log_phase(turn, "build_turn_context", "ToolUnavailable", logging.INFO, text)
