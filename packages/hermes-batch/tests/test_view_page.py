@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hermes_batch.records import Record, RecordStatus, ToolStats, Turn, encode_record
 from hermes_batch.run_files import RunFiles
@@ -344,7 +345,9 @@ def test_keys_lead_in_and_out(page: Page) -> None:
     page.press("j", "j", "k")
     page.wait("document.getElementById('list').getAttribute('aria-activedescendant') === 'row-0'")
     page.press("Enter")
-    page.wait("document.activeElement.tagName === 'H2'")
+    page.wait("document.activeElement.innerText.startsWith('Row 0')")
+    page.press("j")
+    page.wait("document.activeElement.innerText.startsWith('Row 1')")
     page.press("Escape")
     assert page.value("document.activeElement.id") == "list"
     assert page.value(READING)
@@ -410,6 +413,38 @@ def test_colours_follow_the_system_and_the_switch(page: Page) -> None:
     assert page.value(BACKGROUND) == dark
     page.value("document.getElementById('theme').click()")
     assert page.value(BACKGROUND) == light
+
+
+@pytest.mark.parametrize(
+    ("text", "failed"),
+    [
+        ("Error: there is no tool 'x'.", True),
+        ("Denied, and not run: no", True),
+        ("Timed out after 5 s.\n\nso far", True),
+        ("some lines\n[exit code 137, SIGKILL]", True),
+        ('{"exit_code": 1, "output": ""}', True),
+        ('{"success": false}', True),
+        ('{"error": null, "output": "the error was found"}', False),
+        ("[no output, exit code 0]", False),
+        ("The error stands in line 3.", False),
+    ],
+)
+def test_the_text_of_a_result_tells_whether_the_call_failed(
+    browser: Page, tmp_path: Path, text: str, failed: bool
+) -> None:
+    said: list[Message] = [
+        UserMessage("a"),
+        AssistantMessage(tool_calls=(ToolCall("c", "t", "{}"),)),
+        ToolMessage("c", text),
+    ]
+    turns = tuple(Turn(step["from"], step["value"]) for step in to_trajectory(said))
+    files = RunFiles(tmp_path, "one")
+    files.directory.mkdir()
+    files.trajectories.write_bytes(encode_record(replace(record_at(0), conversations=turns)))
+    browser.look()
+    browser.open(asyncio.run(view_run(files)).target, "#row=0")
+    browser.wait(READING)
+    assert browser.value("document.querySelectorAll('#detail .result.failed').length") == int(failed)
 
 
 CONTRASTS = """

@@ -62,10 +62,13 @@ function structured(text, terms, long) {
   }));
 }
 
+const FAILED_START = /^\s*(error\b|traceback \(most recent|denied\b|not run:|timed out after|interrupted by)/i;
+const FAILED_END = /\[exit code (?!0\b)[^\]\n]*\]/;
+
 // The format of the rows does not say whether a call went well: the text does.
 function looksFailed(text) {
   const object = parsed(text);
-  if (!object) return /^\s*(error\b|traceback \(most recent|denied\b)/i.test(text);
+  if (!object) return FAILED_START.test(text) || FAILED_END.test(text.slice(-200));
   return Boolean(object.error) || object.success === false || object.ok === false
     || (Number.isInteger(object.exit_code) && object.exit_code !== 0);
 }

@@ -110,10 +110,11 @@ async function open(row, read) {
   openRow = row;
   const said = await texts.of(row);
   if (openRow !== row) return;
+  const wasReading = byId("detail").contains(document.activeElement);
   showDetail(row, said, searchTerms(filters.query), () => leave());
   setView(read || !isNarrow() ? "row" : document.body.dataset.view);
   keepInAddress(`#row=${row.index}`);
-  if (read && isNarrow()) byId("detail").querySelector("h2").focus();
+  if (wasReading || (read && isNarrow())) byId("detail").querySelector("h2").focus();
 }
 
 function choose(number, read = false) {
