@@ -112,7 +112,7 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     async def main() -> None:
         with pytest.raises(StoreError, match="folder exists"):
             await SessionDB(tmp_path / "absent" / "s.db").create_session("s")
-        with pytest.raises(StoreError, match="folder exists"):
+        with pytest.raises(StoreError, match="Name a file"):
             await SessionDB(tmp_path).create_session("s")
 
     asyncio.run(main())
