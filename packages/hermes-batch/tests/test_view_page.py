@@ -268,9 +268,11 @@ def test_the_overview_adds_up(page: Page) -> None:
     assert page.value(titles) == [
         "Outcomes", "Tool calls", "Reasoning", "Time of a row", "Tokens of a row", "Model calls of a row",
     ]  # fmt: skip
-    bars = "[...document.querySelectorAll('.time-of-a-row g title')].map((node) => node.textContent)"
+    bars = "[...document.querySelectorAll('.plot-time-of-a-row g title')].map((node) => node.textContent)"
     assert sum(int(bar.split(": ")[1].split()[0].replace(",", "")) for bar in page.value(bars)) == ROWS
     assert page.value("document.querySelectorAll('#plots svg[role=img][aria-label]').length") == 6
+    frames = "[...document.querySelectorAll('#plots figure')].map((node) => getComputedStyle(node).padding)"
+    assert len(set(page.value(frames))) == 1
 
 
 def test_search_finds_what_was_said_anywhere(page: Page) -> None:

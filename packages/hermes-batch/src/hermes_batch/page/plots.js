@@ -38,7 +38,7 @@ function showFigures(rows, pending, filtered) {
 }
 
 function card(title, ...content) {
-  return make("figure", { class: title.toLowerCase().replaceAll(" ", "-") }, make("figcaption", {}, title), ...content);
+  return make("figure", { class: `plot-${title.toLowerCase().replaceAll(" ", "-")}` }, make("figcaption", {}, title), ...content);
 }
 
 // A bar of shares. `shares`: [name, count, colour class].
