@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from hermes_loop import AIAgent
-from hermes_messages import StoreError, ToolCall, ToolMessage, validate
+from hermes_loop import AIAgent, Budget
+from hermes_messages import ChatRequest, StoreError, ToolCall, ToolMessage, Usage, validate
 from hermes_messages.protocols import RoundContext, RoundOutcome, ToolSnapshot, TurnContext
 from hermes_messages.testing import (
     MemoryStore,
@@ -151,6 +152,38 @@ def test_an_executor_without_a_snapshot_of_its_tools_fails_the_turn() -> None:
             assert first["turn_exit_reason"] == "internal_error"
             assert "must return a ToolSnapshot" in str(first["error"])
             assert (await agent.run_conversation("go on"))["final_response"] == "ok"
+
+    asyncio.run(main())
+
+
+def test_a_provider_with_a_bug_is_a_route_that_failed() -> None:
+    class Buggy(ScriptedProvider):
+        def stream(self, request: ChatRequest) -> Any:
+            raise KeyError("choices")
+
+    async def main() -> None:
+        healthy = ScriptedProvider([text("ok")], name="healthy")
+        async with AIAgent(provider=Buggy([]), fallback_models=[healthy]) as agent:
+            result = await agent.run_conversation("go")
+        assert (result["final_response"], result["provider"]) == ("ok", "healthy")
+        async with AIAgent(provider=Buggy([])) as agent:
+            result = await agent.run_conversation("go")
+        assert result["turn_exit_reason"] == "internal_error"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cost", [math.nan, -1000.0])
+def test_a_cost_that_is_no_number_does_not_open_the_budget(cost: float) -> None:
+    async def main() -> None:
+        usage = Usage(input_tokens=1, output_tokens=1, cost_usd=cost)
+        provider = ScriptedProvider([calls(call("t"), usage=usage), text("never")])
+        async with AIAgent(
+            provider=provider, tools=SimpleExecutor([ToolDouble("t")]), budget=Budget(cost_usd=1.0)
+        ) as agent:
+            result = await agent.run_conversation("go")
+        assert result["turn_exit_reason"] == "budget_exhausted"
+        assert len(provider.requests) == 1
 
     asyncio.run(main())
 

@@ -155,7 +155,7 @@ class TurnBudget:
             self._tokens += max(told, estimated_tokens)
         else:
             self._tokens += known.input_tokens + known.output_tokens
-        if known.cost_usd is None:
+        if known.cost_usd is None or not known.cost_usd >= 0:  # what is no number makes no sum
             self._cost_is_known = False
         else:
             self._cost_usd += known.cost_usd

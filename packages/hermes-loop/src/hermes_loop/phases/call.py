@@ -37,6 +37,7 @@ from hermes_messages import (
     ConfigurationError,
     ErrorKind,
     FinishReason,
+    HermesError,
     ProviderError,
     ReasoningDelta,
     ResponseDone,
@@ -167,7 +168,7 @@ def _give_up(turn: TurnState, deps: TurnDeps, error: ProviderError, stop: Stop) 
 
 async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
     """One attempt. The stream is closed before this returns, on every path, and nothing that an attempt still
-    says after its end reaches anyone."""
+    says after its end reaches anyone. A bug of a provider is a failure where another may answer."""
     turn.attempt_text = ""
     this = turn.live_attempt = object()
     response: ChatResponse | None = None
@@ -184,6 +185,11 @@ async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest
                         await show(turn, event, this)
         except ProviderError as error:
             return Failed(error, shown_text=bool(turn.attempt_text))
+        except Exception as error:
+            if isinstance(error, HermesError) or not deps.routes.several:
+                raise
+            bug = ProviderError(f"a bug: {type(error).__name__}: {error}", kind=ErrorKind.UNKNOWN)
+            return Failed(bug, shown_text=bool(turn.attempt_text))
         finally:
             turn.live_attempt = None
     if response is None:
