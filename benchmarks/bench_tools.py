@@ -5,8 +5,9 @@ process, so that what else the machine does plays no part; both sides run in one
 
 "The same" is: at most 8 calls at once, the arguments read as JSON, the tool run with them, its result handed
 to an async function. The executor also fits arguments to the schema, applies the policy, counts failures,
-limits, cleans and orders results, and can stop any call at any moment. The row of empty tasks says what
-asyncio alone takes for as many tasks that do nothing.
+limits, cleans and orders results, and can stop any call at any moment. For comparison the last rows say what
+a TaskGroup takes that only awaits the tool's function, without a limit, arguments, results or anybody who is
+told of them, and one whose tasks do nothing: against these the executor's ratio is larger.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ async def empty(count: int) -> None:
             group.create_task(one())
 
 
+async def only_awaited(used: FunctionTool, arguments: dict[str, object]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CALLS):
+            group.create_task(used.function(**arguments))  # type: ignore[arg-type]
+
+
 async def least(work: Callable[[], Awaitable[object]]) -> float:
     """Microseconds per call."""
     best = float("inf")
@@ -99,6 +106,8 @@ async def main() -> None:
         calls = [ToolCall(f"c{n}", name, given) for n in range(CALLS)]
         ours = await least(partial(executor.execute, calls, context()))
         print(f"{name:<10} bare {base:6.1f}   executor {ours:6.1f}   ratio {ours / base:.2f}")
+    awaited = await least(partial(only_awaited, look, {"path": "a.py", "limit": 200}))
+    print(f"{'(awaited)':<10} only  {awaited:5.1f}")
     tasks = await least(partial(empty, CALLS))
     print(f"{'(tasks)':<10} empty {tasks:5.1f}")
     await executor.close()

@@ -5,6 +5,7 @@ Versions of foreign packages are those of uv.lock, so that a new release elsewhe
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 MODULES = {
@@ -36,8 +38,10 @@ def fail(name):
 def load(name):
     try:
         seen.append(importlib.import_module(name).__name__)
-    except ModuleNotFoundError as error:
-        if error.name.split(".")[0] not in extras:
+    except Exception as error:
+        # Some modules say in words of their own which extra is missing.
+        missing = error if isinstance(error, ModuleNotFoundError) else error.__context__
+        if not isinstance(missing, ModuleNotFoundError) or missing.name.split(".")[0] not in extras:
             raise
 
 own, foreign, extras = json.loads(sys.argv[1])
@@ -91,11 +95,45 @@ def project_of(package: str) -> dict[str, object]:
 
 
 def modules_of_extras(package: str) -> set[str]:
-    """The import names that an extra brings in: only for want of one of these may a module fail to import."""
+    """The import names that an extra brings in: only for want of one of these may a module fail to import.
+
+    They are those of everything that the extras install here and a plain installation does not.
+    """
     extras = project_of(package).get("optional-dependencies", {})
     assert isinstance(extras, dict)
-    names = (re.split(r"[\[<>=!~; ]", requirement)[0] for extra in extras.values() for requirement in extra)
-    return {name.replace("-", "_") for name in names if not name.startswith("hermes-")}
+    wanted = [requirement for extra in extras.values() for requirement in extra]
+    plain = project_of(package).get("dependencies", [])
+    assert isinstance(plain, list)
+    only_extra = installed_by(wanted) - installed_by(plain)
+    provided = importlib.metadata.packages_distributions()
+    return {name for name, owners in provided.items() if {canonical(o) for o in owners} <= only_extra}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed_by(requirements: list[str]) -> set[str]:
+    """The distributions that `requirements` bring in, the requirements of theirs included."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        requirement = waiting.pop()
+        name, extras = canonical(requirement.name), frozenset(requirement.extras)
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        found.add(name)
+        try:
+            needed = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:  # for another platform
+            continue
+        for one in map(Requirement, needed):
+            marker = one.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+                waiting.append(one)
+    return found
 
 
 def wheel_of(dist: Path, package: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -19,7 +19,7 @@ from hermes_messages import (
 )
 from hermes_messages.approvals import Approve, Deny, Later, pending_from_json
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import ConversationResult
+from hermes_messages.protocols import ConversationResult, RoundContext, RoundOutcome
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -53,10 +53,16 @@ class World:
         if self.gate is not None:
             await self.gate()
 
-    def agent(self, *script: ScriptStep, session_id: str = "s", **others: object) -> AIAgent:
+    def agent(
+        self,
+        *script: ScriptStep,
+        session_id: str = "s",
+        executor: SimpleExecutor | None = None,
+        **others: object,
+    ) -> AIAgent:
         return AIAgent(
             provider=ScriptedProvider(script),
-            tools=SimpleExecutor([self.look, self.drop], needs_approval=["drop"]),
+            tools=executor or SimpleExecutor([self.look, self.drop], needs_approval=["drop"]),
             session_db=self.store,
             session_id=session_id,
             approval_callback=later,
@@ -285,6 +291,28 @@ def test_an_interrupt_while_nothing_runs_leaves_the_calls_waiting() -> None:
             await agent.run_conversation("Clean up.")
             assert agent.interrupt() is False
             assert (await agent.resume({"2": True, "3": True}))["completed"]
+
+    run(main)
+
+
+def test_an_interrupt_after_the_last_call_has_settled_leaves_nothing_waiting() -> None:
+    async def main() -> None:
+        world = World()
+        agent = world.agent(ASK)
+
+        class Late(SimpleExecutor):
+            async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
+                outcome = await super().execute(calls, context)
+                assert outcome.pending
+                agent.interrupt()
+                return outcome
+
+        agent = world.agent(ASK, executor=Late([world.look, world.drop], needs_approval=["drop"]))
+        async with agent:
+            result = await agent.run_conversation("Clean up.")
+            assert (result["turn_exit_reason"], result["pending_approvals"]) == ("interrupted", [])
+            assert await agent.pending_approvals() == ()
+        assert world.results() == [("1", "ok"), ("2", "not_started"), ("3", "not_started")]
 
     run(main)
 

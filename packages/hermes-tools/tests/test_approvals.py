@@ -257,3 +257,29 @@ def test_the_same_denied_call_is_not_asked_about_for_ever(bench: Any, run_async:
         assert [result.status for result in outcome.results] == ["denied"] * 3 + ["error"] * 2
 
     run_async(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("rm -rf /\n", "ask"),
+        ("it's done; sudo reboot\n", "ask"),
+        ("git push origin main\n", "deny"),
+        ("y\n", "allow"),
+        ("it's fine\n", "allow"),
+        ("print('hello')\n", "allow"),
+        ("", "allow"),
+    ],
+)
+def test_text_typed_into_a_shell_in_the_background_is_judged(text: str, action: str) -> None:
+    policy = ApprovalPolicy(rules=(ApprovalRule("deny", pattern="git push*"),))
+    arguments = {"action": "write", "process_id": "p1", "text": text}
+    assert policy.judge("process", arguments).action == action
+    assert ApprovalPolicy().judge("notes", arguments).action == "allow"
+    assert ApprovalPolicy(typed_arguments=()).judge("process", arguments).action == "allow"
+
+
+def test_a_rule_for_the_process_tool_holds_whatever_is_typed() -> None:
+    policy = ApprovalPolicy(rules=(ApprovalRule("deny", tool="process", pattern="write"),))
+    assert policy.judge("process", {"action": "write", "text": "ls"}).action == "deny"
+    assert policy.judge("process", {"action": "poll"}).action == "allow"

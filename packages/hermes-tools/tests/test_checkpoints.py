@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import shutil
@@ -250,6 +251,30 @@ def test_cancelling_leaves_no_git_and_the_next_snapshot_works(
             assert not bench.processes()
         taken = await checkpoints.take("x")
         assert taken is not None or await checkpoints.list()
+
+    run_async(main())
+
+
+@pytest.mark.parametrize("name", ["config", "HEAD", "index", "packed-refs"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_lock_that_a_killed_git_left_behind_does_not_end_checkpoints(
+    bench: Any, store: Path, run_async: Any, name: str, begun: bool
+) -> None:
+    place = store / hashlib.sha256(os.fsencode(os.path.realpath(bench.workspace))).hexdigest()[:24]
+
+    async def main() -> None:
+        (bench.workspace / "a").write_text("1")
+        checkpoints = Checkpoints(str(bench.workspace), directory=str(store), keep=1)
+        if begun:
+            assert await checkpoints.take("before")
+        else:
+            place.mkdir(parents=True)
+        (place / f"{name}.lock").touch()
+        for number in range(14):  # until old ones are removed
+            (bench.workspace / "a").write_text(f"changed {number}")
+            assert await checkpoints.take("after")
+            (place / f"{name}.lock").touch()
+        assert len(await checkpoints.list()) < 14
 
     run_async(main())
 

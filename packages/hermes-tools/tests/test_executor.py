@@ -94,6 +94,10 @@ def test_arguments_of_the_wrong_type_get_the_path(bench: Any) -> None:
     assert result.content == ('Error: read_file was not run: $.limit: expected integer, got string "few"')
 
 
+class OutsideExceptionError(BaseException):
+    """As test frameworks have them."""
+
+
 def test_an_exception_is_told_by_its_root_cause(bench: Any) -> None:
     caused = RuntimeError("the request failed")
     caused.__cause__ = OSError("connection refused")
@@ -105,6 +109,7 @@ def test_an_exception_is_told_by_its_root_cause(bench: Any) -> None:
         (ExceptionGroup("two", [ValueError("a"), TypeError()]), "Error: ValueError: a; TypeError"),
         (ToolFailure("just so"), "just so"),
         (SystemExit(2), "Error: SystemExit: 2"),
+        (OutsideExceptionError("odd"), "Error: OutsideExceptionError: odd"),
         (
             asyncio.CancelledError(),
             "Error: the tool was cancelled from inside; what it did until then stands. There was no output.",
@@ -132,6 +137,20 @@ def test_a_tool_that_cancels_its_own_task_gets_an_error_and_the_round_goes_on(be
         bench.call("cancels_itself"), bench.call("look"), tools=(cancels_itself, ToolDouble("look"))
     )
     assert (first.status, second.status) == ("error", "ok")
+
+
+def test_a_tool_that_cancels_its_own_task_and_ends_at_once_keeps_its_result(bench: Any) -> None:
+    @tool(description="D.", scheduling="parallel")
+    async def cancels_itself() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "all the same"
+
+    first, second = bench.run(
+        bench.call("cancels_itself"), bench.call("look"), tools=(cancels_itself, ToolDouble("look"))
+    )
+    assert (first.status, first.content, second.status) == ("ok", "all the same", "ok")
 
 
 def test_a_result_that_is_no_text_is_an_error(bench: Any) -> None:

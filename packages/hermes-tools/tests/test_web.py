@@ -40,6 +40,7 @@ class Site:
         self.tls = tls
         self.asked: list[tuple[str, str]] = []
         self.connections: set[asyncio.Task[Any]] = set()
+        self.cookies: dict[str, str] = {}
         self.port = 0
 
     async def __aenter__(self) -> Site:  # noqa: PYI034 - not meant to be derived from
@@ -66,6 +67,8 @@ class Site:
             path = head.split(" ")[1]
             host = next(line[5:].strip() for line in head.split("\r\n") if line.lower().startswith("host:"))
             self.asked.append((host, path))
+            found = [line[7:].strip() for line in head.split("\r\n") if line.lower().startswith("cookie:")]
+            self.cookies[path] = "".join(found)
             page = self.pages.get(path, ("404 Not Found", {}, b""))
             status, headers, body = page(path) if callable(page) else page
             if status == "silent":
@@ -117,6 +120,7 @@ def extract(bench: Any, run_async: Any, site: Site, *paths: str, **settings: Any
 # -- who may be asked --------------------------------------------------------------------------------------
 
 NOT_PUBLIC = [
+    "192.0.0.192", "192.88.99.1", "3fff::1", "5f00::1",
     "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
     "100.100.100.200", "168.63.129.16", "192.0.2.1", "198.18.0.1", "224.0.0.1", "240.0.0.1",
     "255.255.255.255", "::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "ff02::1",
@@ -318,6 +322,25 @@ def test_redirects_are_followed_and_the_last_address_is_named(bench: Any, run_as
     result = extract(bench, run_async, site, "/")
     assert f"from {site.url('/three')} (asked as {site.url('/')})" in str(result.content)
     assert "here" in str(result.content)
+
+
+def test_a_cookie_goes_to_no_other_host_at_the_same_address(bench: Any, run_async: Any) -> None:
+    async def main() -> Any:
+        async with Site({"/b": page("<p>here</p>"), "/c": page("<p>same</p>")}) as site:
+            given = {"Set-Cookie": "of-a=private; Path=/"}
+            site.pages["/a"] = ("302 Found", {"Location": f"http://127.0.0.1:{site.port}/b", **given}, b"")
+            site.pages["/again"] = ("302 Found", {"Location": "/c", **given}, b"")
+            rules = WebSettings(allow=("localhost", "127.0.0.1"))
+            executor = Executor([WebToolset(settings=rules)])
+            for path in ("/a", "/again"):
+                address = f"http://localhost:{site.port}{path}"
+                call = bench.call("web_extract", {"urls": [address]})
+                outcome = await executor.execute([call], bench.context())
+                assert outcome.results[0].status == "ok"
+            await executor.close()
+            return site.cookies
+
+    assert run_async(main()) == {"/a": "", "/b": "", "/again": "", "/c": "of-a=private"}
 
 
 def test_redirects_without_an_end_end(bench: Any, run_async: Any) -> None:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
@@ -60,23 +61,24 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     For each command of a call the first rule that fits decides; where none does, `dangerous` for what the
     table of dangers knows (`hermes_tools.commands.dangers`), else `default`. Of several commands in one call
-    the strictest decides. `command_arguments` are the names of arguments that hold command lines.
+    the strictest decides. `command_arguments` are the names of arguments that hold command lines;
+    `typed_arguments` are those, as `tool.argument`, whose text is typed into a program that runs, which may
+    be a shell: it is judged as a command line as well.
     """
 
     rules: tuple[ApprovalRule, ...] = ()
     dangerous: Action = "ask"
     default: Action = "allow"
     command_arguments: tuple[str, ...] = ("command", "cmd")
+    typed_arguments: tuple[str, ...] = ("process.text",)
 
     def judge(self, tool: str, arguments: JsonObject) -> Judgement:
         """What is to be done with a call of `tool`."""
         named = [name for name in self.command_arguments if name in arguments]
         lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
-            judged = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
-            typed = arguments.get("text") if tool == "process" and judged.action == "allow" else None
-            by_rule = judged is not _DEFAULTS[self.default]
-            return judged if by_rule or not isinstance(typed, str) else self._judge_typed(typed, judged)
+            plain = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
+            return _strictest([plain, *self._judge_typed(tool, arguments)])
         return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
 
     def checked(self) -> ApprovalPolicy:
@@ -95,16 +97,20 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 return Judgement(rule.action, rule.reason or _because(rule))
         return _DEFAULTS[self.default]
 
-    def _judge_typed(self, text: str, judged: Judgement) -> Judgement:
+    def _judge_typed(self, tool: str, arguments: JsonObject) -> Iterator[Judgement]:
         """What is written to a process may be a command for a shell. Most of it is not, so what can not be
         read as one is no reason to ask."""
-        commands = _readable(text) or [command for line in text.splitlines() for command in _readable(line)]
-        found = [
-            Judgement(self.dangerous, f"as a command, it {kind}: {shown(command)[:_SHOWN]}")
-            for command in commands
-            if (kind := danger_of(command)) is not None
-        ]
-        return _strictest([judged, *found])
+        for name in self.typed_arguments:
+            owner, _, argument = name.rpartition(".")
+            text = arguments.get(argument)
+            if owner != tool or not isinstance(text, str):
+                continue
+            lines = [line for line in text.splitlines() if line.strip()]
+            commands = _readable(text) or [command for line in lines for command in _words_of_prose(line)]
+            for command in commands:
+                judged = self._judge_command(tool, command)
+                reason = f"as a command, {judged.reason}" if judged.reason else ""
+                yield Judgement(judged.action, reason)
 
     def _judge_line(self, tool: str, line: str) -> Iterator[Judgement]:
         if not self.rules and self.dangerous == "allow":
@@ -151,6 +157,11 @@ def _readable(text: str) -> Sequence[Command]:
         return commands_of(text)
     except UnreadableCommandError:
         return ()
+
+
+def _words_of_prose(line: str) -> Sequence[Command]:
+    """The commands of a line in which a quote may be an apostrophe."""
+    return _readable(line) or _readable(re.sub("['\"`]", " ", line))
 
 
 def _command_line(value: object) -> str:

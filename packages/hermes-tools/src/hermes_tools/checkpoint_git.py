@@ -19,6 +19,8 @@ __all__ = ["CheckpointError", "Git", "ignore_line"]
 
 _LIMIT_S = 60.0
 _LONGEST_ERROR = 2_000
+_LOCKS = ("config", "HEAD", "index", "packed-refs")
+"""What git holds while it writes, and leaves behind when it is killed."""
 _ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding -export-subst -merge\n"
 
 
@@ -54,6 +56,9 @@ class Git:
 
     async def prepare(self) -> None:
         """Make the repository, if there is none yet. Raises `CheckpointError`."""
+        # Whoever held these is dead: the lock around every use of this repository is ours now.
+        for name in _LOCKS:
+            await files.unlink(f"{self.directory}/{name}.lock")
         if await files.status_of(self.excludes) is None:  # the last that is made: the rest is whole
             await files.make_directories(self.directory)
             environment = {
@@ -63,8 +68,6 @@ class Git:
             await files.make_directories(f"{self.directory}/info")
             await files.replace_file(f"{self.directory}/info/attributes", _ATTRIBUTES.encode(), 0o600)
             await files.replace_file(self.excludes, b"", 0o600)
-        # Whoever held it is dead: the lock around every use of this repository is ours now.
-        await files.unlink(f"{self.directory}/index.lock")
 
     async def do(self, *arguments: str, allowed: Sequence[int] = (0,)) -> None:
         """Run a command whose output does not matter. Raises `CheckpointError` with what git said."""

@@ -95,10 +95,7 @@ class ToolRound:
         try:
             for group in plan_groups([self._class_of(state) for state in states]):
                 await self._run_group(deque(states[index] for index in group))
-            if self._pending and self._context.interrupt.requested:
-                self._interrupted = True
-                await self._run_group(deque(self._calls[position] for position in self._pending))
-                self._pending.clear()
+            await self._settle_pending_if_interrupted()
         except BaseException:
             self._stop_all()
             raise
@@ -110,6 +107,12 @@ class ToolRound:
                 logger.warning("the end of a round took too long: %s", error)
         pending = tuple(self._pending[position] for position in sorted(self._pending))
         return RoundOutcome(results=tuple(self._results), pending=pending)
+
+    async def _settle_pending_if_interrupted(self) -> None:
+        if self._pending and self._context.interrupt.requested:
+            self._interrupted = True
+            await self._run_group(deque(self._calls[position] for position in self._pending))
+            self._pending.clear()
 
     def _class_of(self, state: CallState) -> Scheduling:
         """How a call is scheduled: one that a person is asked about stands alone, whatever its tool says, and
@@ -222,12 +225,26 @@ class ToolRound:
             outcome = await self._outcome_of_cancelled(call)
         except ToolFailure as failure:
             outcome = self._despite_stop(call, Outcome(failure.text, failure.status))
-        except (Exception, BaseExceptionGroup, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
             if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
                 raise
             outcome = self._despite_stop(call, Outcome(f"Error: {failures.describe(error)}", "error"))
+        if call.task is not None and call.task.cancelling() and call.stop is None:
+            await self._let_own_cancellation_pass(call.task)
         call.own_outcome = outcome
         return outcome
+
+    async def _let_own_cancellation_pass(self, task: asyncio.Task[None]) -> None:
+        """A tool cancelled its own task and ended before that took effect; it must not hit others."""
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if self._stopped:
+                raise
+        while task.cancelling():
+            task.uncancel()
 
     def _outcome_of_text(self, call: CallState, text: object) -> Outcome:
         if isinstance(text, str):

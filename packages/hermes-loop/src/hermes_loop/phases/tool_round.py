@@ -94,11 +94,15 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
                 await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
     except StoreError as error:
         return stop_for_store_error(turn, error)
-    if outcome.pending:
+    if outcome.pending and not turn.interrupt.requested:
         record.pending = outcome.pending
         saved = await save_owed(turn)
         return saved if isinstance(saved, Stop) else Suspend(outcome.pending)
-    turn.conversation.close_tool_round(missing_results(record, ran=True))
+    # An interrupt may have come when the executor was already done: what waits is then settled here.
+    waiting = {item.position for item in outcome.pending}
+    ran, not_started = missing_results(record, ran=True), missing_results(record, ran=False)
+    spare = [not_started[at] if at in waiting else result for at, result in enumerate(ran)]
+    turn.conversation.close_tool_round(spare)
     saved = await save_owed(turn)
     if isinstance(saved, Stop):
         return saved

@@ -20,6 +20,10 @@ _DENIED_THOUGH_GLOBAL: tuple[_Network, ...] = tuple(
         ipaddress.ip_network,
         (
             "168.63.129.16/32",  # Azure's host agent
+            "192.0.0.0/24",  # protocol assignments (RFC 6890), Oracle's metadata at .192
+            "192.88.99.0/24",  # relays of 6to4 (RFC 7526)
+            "3fff::/20",  # documentation (RFC 9637)
+            "5f00::/16",  # segment routing (RFC 9602)
             "64:ff9b::/96",  # NAT64: an IPv4 address in disguise (RFC 6052)
             "64:ff9b:1::/48",  # NAT64 of one's own network (RFC 8215)
             "2002::/16",  # 6to4 (RFC 3056)

@@ -53,6 +53,8 @@ async def fetch_page(url: str, rules: AddressRules, limits: FetchLimits) -> Page
                 follow_redirects=False,
                 headers=_HEADERS,
                 timeout=limits.time_s,
+                # A connection that is kept would be used for another host at the same address, unverified.
+                limits=httpx.Limits(max_keepalive_connections=0),
             ) as client,
         ):
             return await _follow(client, url, rules, limits)
@@ -67,8 +69,12 @@ async def fetch_page(url: str, rules: AddressRules, limits: FetchLimits) -> Page
 
 
 async def _follow(client: httpx.AsyncClient, url: str, rules: AddressRules, limits: FetchLimits) -> Page:
+    asked = ""
     for _ in range(limits.redirects + 1):
         address = read_address(url)
+        if address.authority != asked:  # the client knows hosts by their IP address, which several may share
+            client.cookies.clear()
+            asked = address.authority
         response = await _ask(client, address, await _addresses(address, rules))
         try:
             location = response.headers.get("location")
