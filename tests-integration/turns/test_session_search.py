@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from hermes_loop import AIAgent
 from hermes_messages import ToolMessage, content_text
-from hermes_messages.testing import ScriptedProvider, call, calls, text
+from hermes_messages.testing import ScriptedProvider, ScriptStep, call, calls, text
 from hermes_store import SessionDB
 
 
@@ -42,10 +43,10 @@ async def search_and_read(tmp_path: Path) -> None:
     assert "assistant: They go south over Gibraltar." in read
 
 
-async def talk(store: SessionDB, session_id: str, script: list[object], asked: str) -> list[str]:
+async def talk(store: SessionDB, session_id: str, script: Sequence[ScriptStep], asked: str) -> list[str]:
     """The results of the tool calls of one turn."""
     async with AIAgent(
-        provider=ScriptedProvider(script),  # type: ignore[arg-type]
+        provider=ScriptedProvider(script),
         session_db=store,
         session_id=session_id,
         enabled_toolsets=["session_search"],

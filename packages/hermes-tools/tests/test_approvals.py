@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes_messages import ConfigurationError, HermesError, ToolCall, UnknownNameError
+from hermes_messages import ConfigurationError, HermesError, JsonObject, ToolCall, UnknownNameError
 from hermes_messages.protocols import Approve, ExecutorOptions, Later
 from hermes_messages.testing import ToolDouble, check_approvals
 from hermes_tools import ApprovalPolicy, ApprovalRule, Executor, ExecutorSettings, build_executor, tool
@@ -273,7 +273,7 @@ def test_the_same_denied_call_is_not_asked_about_for_ever(bench: Any, run_async:
 )
 def test_text_typed_into_a_shell_in_the_background_is_judged(text: str, action: str) -> None:
     policy = ApprovalPolicy(rules=(ApprovalRule("deny", pattern="git push*"),))
-    arguments = {"action": "write", "process_id": "p1", "text": text}
+    arguments: JsonObject = {"action": "write", "process_id": "p1", "text": text}
     assert policy.judge("process", arguments).action == action
     assert ApprovalPolicy().judge("notes", arguments).action == "allow"
     assert ApprovalPolicy(typed_arguments=()).judge("process", arguments).action == "allow"

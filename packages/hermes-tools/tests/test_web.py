@@ -336,7 +336,7 @@ def test_a_cookie_goes_to_no_other_host_at_the_same_address(bench: Any, run_asyn
                 address = f"http://localhost:{site.port}{path}"
                 call = bench.call("web_extract", {"urls": [address]})
                 outcome = await executor.execute([call], bench.context())
-                assert outcome.results[0].status == "ok"
+                assert [result.status for result in outcome.results if result] == ["ok"]
             await executor.close()
             return site.cookies
 
