@@ -137,6 +137,18 @@ def test_half_of_a_character_is_refused_in_a_text_and_told_in_a_name(bench: Any)
     assert not list(bench.workspace.iterdir())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="platform: only root may give a file to someone else")
+def test_the_owner_of_the_old_file_is_kept(bench: Any) -> None:
+    path = bench.workspace / "a.txt"
+    path.write_text("a\n")
+    path.chmod(0o640)
+    os.chown(path, 65534, 65533)
+    bench.text("patch", {"path": "a.txt", "old_string": "a", "new_string": "b"}, "file")
+    bench.text("write_file", {"path": "a.txt", "content": "c\n"}, "file")
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (65534, 65533, 0o640)
+
+
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(bench: Any, monkeypatch: Any) -> None:
     target = bench.workspace / "a.txt"
     target.write_text("old")
@@ -155,7 +167,7 @@ def test_a_write_that_is_cancelled_at_any_point_leaves_the_old_file_or_the_new(b
     target = bench.workspace / "a.txt"
 
     async def main(steps: int) -> bool:
-        writing = asyncio.ensure_future(files.replace_file(str(target), b"new", None))
+        writing = asyncio.ensure_future(files.replace_file(str(target), b"new", 0o666))
         for _ in range(steps):
             if writing.done():
                 break
@@ -288,7 +300,7 @@ def test_a_link_planted_after_the_check_is_not_followed(bench: Any, outside: Pat
             await files.open_regular(str(bench.workspace / "late"))
         with pytest.raises(FileExistsError):
             await files.create_file(str(bench.workspace / "late"))
-        await files.replace_file(str(bench.workspace / "late"), b"x", None)
+        await files.replace_file(str(bench.workspace / "late"), b"x", 0o666)
 
     asyncio.run(main())
     assert (outside / "secret.txt").read_text() == "secret"
@@ -311,7 +323,7 @@ def test_a_directory_swapped_for_a_link_between_check_and_use_is_never_followed(
                 place = await workspace.place("d/secret.txt")
                 text = await files.read_small(place, 100)
                 assert text == b"mine", "what is outside was read"
-                await files.replace_file(place.parent / f"new{number}", b"x", None)
+                await files.replace_file(place.parent / f"new{number}", b"x", 0o666)
                 done += 1
             except (PathRefusedError, FileNotFoundError):
                 refused += 1
@@ -340,7 +352,7 @@ def test_a_link_on_the_way_that_came_after_the_check_is_refused(
                 case "read":
                     await files.open_regular(place)
                 case "write":
-                    await files.replace_file(place, b"x", None, create_parents=True)
+                    await files.replace_file(place, b"x", 0o666, create_parents=True)
                 case "create":
                     await files.create_file(place.parent / "new")
                 case "remove":

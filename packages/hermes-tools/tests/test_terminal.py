@@ -230,6 +230,38 @@ def test_cancelling_while_the_process_is_being_started_leaves_none(
     run_async(main())
 
 
+def test_cancelling_again_while_a_process_is_being_started_waits_for_its_end(
+    bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        for steps in range(60):
+            starting = asyncio.ensure_future(
+                ChildProcess.start(
+                    ("/bin/sleep", "60"), cwd="/", environment={"HERMES_TEST_MARK": bench.mark}
+                )
+            )
+            for _ in range(steps % 12):
+                await asyncio.sleep(0)
+            for _ in range(1 + steps // 12):
+                starting.cancel()
+                await asyncio.sleep(0)
+            try:
+                child = await starting
+            except asyncio.CancelledError:
+                assert not bench.processes()
+                assert not children_not_waited_for()
+                continue
+            await child.stop()
+            child.close_pipes()
+
+    run_async(main())
+
+
+def children_not_waited_for() -> list[str]:
+    known = Path(f"/proc/self/task/{os.getpid()}/children")  # not every kernel tells
+    return known.read_text().split() if known.exists() else []
+
+
 def test_the_end_of_the_loop_ends_the_command(bench: Any, wait_until: Any) -> None:
     async def main() -> None:
         executor = bench.executor("terminal")

@@ -26,6 +26,7 @@ from hermes_tools.standalone import anchored
 from hermes_tools.standalone.anchored import Place, kind_of
 
 __all__ = [
+    "NEW_FILE_MODE",
     "OpenDirectory",
     "OpenFile",
     "Place",
@@ -58,6 +59,7 @@ _read = wrap(os.read)
 _write = wrap(os.write)
 _fsync = wrap(os.fsync)
 _fchmod = wrap(os.fchmod)
+_fchown = wrap(os.fchown)
 _flock = wrap(fcntl.flock)
 _replace = wrap(os.replace)
 _unlink = wrap(os.unlink)
@@ -79,6 +81,7 @@ if sys.platform != "darwin":
 
 CHUNK_BYTES = 1 << 16
 CLEANUP_LIMIT_S = 5.0
+NEW_FILE_MODE = 0o666
 _LOCK_PAUSE_S = 0.02
 _closing: set[asyncio.Future[None]] = set()
 
@@ -148,9 +151,12 @@ class OpenFile(_Handle):
         """Return once what was written is on the disk."""
         await self._call(_fsync, self._descriptor)
 
-    async def set_mode(self, mode: int) -> None:
-        """Set the permission bits."""
-        await self._call(_fchmod, self._descriptor, mode)
+    async def take_after(self, status: os.stat_result) -> None:
+        """Set owner and group, as far as we may, and the permission bits."""
+        if (status.st_uid, status.st_gid) != (self.status.st_uid, self.status.st_gid):
+            with contextlib.suppress(PermissionError):
+                await self._call(_fchown, self._descriptor, status.st_uid, status.st_gid)
+        await self._call(_fchmod, self._descriptor, stat.S_IMODE(status.st_mode))
 
     async def try_lock(self) -> bool:
         """Take the lock of the file unless someone else holds it; closing the file gives it back."""
@@ -237,8 +243,7 @@ async def status_of(path: str | Place) -> os.stat_result | None:
 
 async def real_path(path: str) -> str:
     """`path` with all links resolved, also those that lead to nothing yet."""
-    resolved: str = await _realpath(path)
-    return resolved
+    return str(await _realpath(path))
 
 
 async def open_regular(path: str | Place) -> OpenFile:
@@ -274,27 +279,27 @@ async def open_directory(place: Place, *, create: bool = False) -> OpenDirectory
     """Open a directory; `create` makes it and those above it. Raises `PathRefusedError`, `OSError`."""
 
     async def opening() -> tuple[int, os.stat_result]:
-        descriptor: int = await _open_directory(place.root, place.parts, create=create)
-        return descriptor, os.stat_result(range(10))
+        return await _open_directory(place.root, place.parts, create=create), os.stat_result(range(10))
 
     return OpenDirectory((await _arriving(opening()))[0], place.path)
 
 
 async def replace_file(
-    path: str | Place, data: bytes, mode: int | None, *, create_parents: bool = False
+    path: str | Place, data: bytes, like: os.stat_result | int, *, create_parents: bool = False
 ) -> None:
     """Put `data` in place of a file in one step: readers see the old content or the new, never a part.
 
-    `mode` are the permission bits to keep, None those of a new file. On failure or cancellation the old file
-    stands and nothing is left beside it. What was a link is replaced, not followed. Raises `OSError`.
+    `like`: the status of the old file, whose owner and permission bits are kept as far as we may, or the bits
+    of a new one. On failure or cancellation the old file stands and nothing is left beside it. A link is
+    replaced, not followed. Raises `OSError`.
     """
-    async with staged(path, data, mode, create_parents=create_parents) as put_in_place:
+    async with staged(path, data, like, create_parents=create_parents) as put_in_place:
         await put_in_place()
 
 
 @contextlib.asynccontextmanager
 async def staged(
-    path: str | Place, data: bytes, mode: int | None, *, create_parents: bool = False
+    path: str | Place, data: bytes, like: os.stat_result | int, *, create_parents: bool = False
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """`replace_file` in two steps: entering puts `data` on the disk, awaiting what it yields in its place."""
     place = _place(path)
@@ -310,9 +315,9 @@ async def staged(
             await directory.sync()
 
         try:
-            async with await directory.create(temporary, 0o666) as file:
-                if mode is not None:
-                    await file.set_mode(stat.S_IMODE(mode))
+            async with await directory.create(temporary, like if isinstance(like, int) else 0o600) as file:
+                if not isinstance(like, int):
+                    await file.take_after(like)
                 await file.write(data)
                 await file.sync()
             yield put_in_place
@@ -348,9 +353,7 @@ async def locked(place: Place, limit_s: float) -> AsyncIterator[None]:
 async def exit_status(pid: int) -> os.waitid_result | None:
     """How a child of ours ended, or None while it runs (or always, where the system does not tell).
 
-    It may still be waited for afterwards.
-
-    Raises `ChildProcessError` when someone else has waited for it.
+    It may still be waited for afterwards. Raises `ChildProcessError` when someone else has waited for it.
     """
     if sys.platform == "darwin":
         return None
@@ -360,14 +363,12 @@ async def exit_status(pid: int) -> os.waitid_result | None:
 
 async def group_lives(group: int) -> bool:
     """Whether a process of the group is alive, zombies left out; True where the system does not tell."""
-    lives: bool = await _group_lives(group)
-    return lives
+    return bool(await _group_lives(group))
 
 
 async def sizes_of(root: str, paths: Sequence[str]) -> list[int]:
     """The sizes in bytes of the regular files among `paths` below `root`; 0 for anything else."""
-    sizes: list[int] = await _sizes_of(root, paths)
-    return sizes
+    return list(await _sizes_of(root, paths))
 
 
 async def unlink(path: str) -> None:
@@ -386,10 +387,10 @@ async def make_directories(path: str) -> None:
     await _make_directories(path, mode=0o700, exist_ok=True)
 
 
-async def list_names(path: str | Place) -> list[str]:
+async def list_names(place: Place) -> list[str]:
     """The names in a directory, sorted. Raises `PathRefusedError`, `OSError`."""
     with _told_apart():
-        names: list[str] = await _list_names(path if isinstance(path, Place) else Place(path, ()))
+        names: list[str] = await _list_names(place)
     return names
 
 

@@ -12,12 +12,13 @@ import io
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from hermes_tools import files
 from hermes_tools.shielding import finish_despite_cancel
 
-__all__ = ["ChildProcess", "ProcessGroup", "exit_text", "input_pipe", "output_pipe"]
+__all__ = ["ChildProcess", "ProcessGroup", "exit_text", "input_pipe", "output_pipe", "started"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ _LONGEST_PAUSE_S = 0.1
 _MISSED_EXIT_POLL_S = 0.5
 _LATE_NOTICE_S = 1.5
 _STOP_LIMIT_S = 3.7
+_START_LIMIT_S = 1.3
 
 
 class ProcessGroup:
@@ -129,14 +131,16 @@ class ChildProcess(ProcessGroup):
         try:
             if with_input:
                 given, read_end = await input_pipe()
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=read_end,
-                stdout=write_end,
-                stderr=asyncio.subprocess.DEVNULL if drop_errors else write_end,
-                cwd=cwd,
-                env=dict(environment),
-                start_new_session=True,
+            process = await started(
+                asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=read_end,
+                    stdout=write_end,
+                    stderr=asyncio.subprocess.DEVNULL if drop_errors else write_end,
+                    cwd=cwd,
+                    env=dict(environment),
+                    start_new_session=True,
+                )
             )
         except BaseException:
             pipe.close()
@@ -180,6 +184,23 @@ class ChildProcess(ProcessGroup):
         self._pipe.close()
         if self._input is not None and (not self._input.is_closing() or self.unwritten()):
             self._input.transport.abort()
+
+
+async def started(work: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+    """The process, which leads a group of its own. When we are cancelled, once or again, while it is being
+    started, it is ended and waited for; asyncio alone would not wait after a second cancellation."""
+    starting = asyncio.ensure_future(work)
+
+    async def end() -> None:
+        await asyncio.wait({starting})
+        if not starting.cancelled() and starting.exception() is None:
+            await ProcessGroup(starting.result()).stop()
+
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await finish_despite_cancel(end, _START_LIMIT_S + _STOP_LIMIT_S)
+        raise
 
 
 async def output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int]:

@@ -234,8 +234,9 @@ async def _staged(stack: contextlib.AsyncExitStack, job: _Job, data: bytes) -> C
     """What makes the change, once everything that takes room is on the disk."""
     if job.request["delete"]:
         return lambda: files.remove_file(job.place)
-    mode = None if job.status is None else job.status.st_mode
-    return await stack.enter_async_context(files.staged(job.place, data, mode, create_parents=True))
+    return await stack.enter_async_context(
+        files.staged(job.place, data, job.status or files.NEW_FILE_MODE, create_parents=True)
+    )
 
 
 async def _taken_back(begun: list[_Job]) -> list[str]:
@@ -261,7 +262,7 @@ async def _restored(job: _Job) -> None:
     with contextlib.suppress(FileNotFoundError):
         if await files.read_small(job.place, MAX_FILE_BYTES + 1) == job.data:
             return
-    await files.replace_file(job.place, job.data, job.status.st_mode)
+    await files.replace_file(job.place, job.data, job.status)
 
 
 async def _check_unchanged(job: _Job) -> None:

@@ -35,8 +35,7 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
             "content holds half of a character (a lone surrogate); nothing was written"
         ) from None
     try:
-        mode = None if status is None else status.st_mode
-        await files.replace_file(place, data, mode, create_parents=True)
+        await files.replace_file(place, data, status or files.NEW_FILE_MODE, create_parents=True)
     except OSError as error:
         kept = "the old file is unchanged" if status is not None else "nothing was written"
         raise FileNotWrittenError(path, error.strerror or str(error), kept) from error

@@ -21,7 +21,7 @@ from mcp.shared.message import SessionMessage
 
 from hermes_tools.mcp.config import StdioServer
 from hermes_tools.mcp.framing import LineBuffer, TextTail, parse_message
-from hermes_tools.processes import ProcessGroup, exit_text, input_pipe, output_pipe
+from hermes_tools.processes import ProcessGroup, exit_text, input_pipe, output_pipe, started
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.terminal_text import TerminalText
 
@@ -98,14 +98,16 @@ async def _start(command: Sequence[str], cwd: str | None, environment: Mapping[s
         given, descriptor = await input_pipe()
         ours.append(given.transport)
         theirs.append(descriptor)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdout=theirs[0],
-            stderr=theirs[1],
-            stdin=theirs[2],
-            cwd=cwd,
-            env=dict(environment),
-            start_new_session=True,
+        process = await started(
+            asyncio.create_subprocess_exec(
+                *command,
+                stdout=theirs[0],
+                stderr=theirs[1],
+                stdin=theirs[2],
+                cwd=cwd,
+                env=dict(environment),
+                start_new_session=True,
+            )
         )
     except BaseException:
         for end in ours:
