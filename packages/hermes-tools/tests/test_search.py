@@ -91,6 +91,20 @@ def test_a_pipe_or_a_circle_of_links_as_the_place_to_search_is_told_in_words(ben
         assert f"{name} is {kind}, no file and no directory" in result.content
 
 
+def test_the_end_of_the_last_line_begins_no_further_line(bench: Any) -> None:
+    (bench.workspace / "a.txt").write_text("one\n\nthree\n")
+    (bench.workspace / "binary").write_bytes(b"\0\n\n")
+    (bench.workspace / "empty").touch()
+    assert search(bench, "^$") == ["a.txt:2: "]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_rule(bench: Any) -> None:
+    (bench.workspace / ".gitignore").write_bytes(b"\xef\xbb\xbf*.log\r\n")
+    (bench.workspace / "a.log").write_text("here\n")
+    (bench.workspace / "b.txt").write_text("here\n")
+    assert search(bench, "here") == ["b.txt:1: here"]
+
+
 def test_text_in_utf_32_is_searched(bench: Any) -> None:
     (bench.workspace / "a.txt").write_text("find me\n", encoding="utf-32")
     assert search(bench, "find") == ["a.txt:1: find me"]

@@ -117,7 +117,7 @@ class Walk:
 def _entering(rules: IgnoreRules, directory: int, base: str) -> IgnoreRules:
     for name in IGNORE_FILES:
         with contextlib.suppress(OSError):
-            text = anchored.read_in(directory, name, MAX_IGNORE_BYTES).decode("utf-8", errors="replace")
+            text = anchored.read_in(directory, name, MAX_IGNORE_BYTES).decode("utf-8-sig", errors="replace")
             rules = rules.adding(base, text)
     return rules
 
@@ -178,7 +178,8 @@ def hits(request: SearchRequest, remarks: list[str]) -> Iterator[Hit]:
             if named(file.path.removeprefix(above)):
                 yield [shown]
             continue
-        for number, line in enumerate((read_text(file) or "").split("\n"), 1):
+        text = read_text(file)
+        for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
             if found(line.removesuffix("\r")):
                 yield [shown, number, line.strip()[:MAX_SHOWN]]
 
