@@ -194,7 +194,7 @@ async def started(work: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyn
     async def end() -> None:
         await asyncio.wait({starting})
         if not starting.cancelled() and starting.exception() is None:
-            await ProcessGroup(starting.result()).stop()
+            await ProcessGroup(await starting).stop()
 
     try:
         return await asyncio.shield(starting)
