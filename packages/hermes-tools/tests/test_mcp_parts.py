@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import ElicitRequestFormParams
+from mcp_types import Tool as ListedTool
 
 from hermes_messages import ConfigurationError, MissingDependencyError, UnknownNameError
-from hermes_messages.protocols import ExecutorOptions
+from hermes_messages.protocols import ExecutorOptions, SupportsAvailability
 from hermes_tools import build_executor
 from hermes_tools.failures import describe
 from hermes_tools.mcp import HttpServer, StdioServer, read_servers, server_secrets, toolset
@@ -21,6 +25,8 @@ from hermes_tools.mcp.budget import ReconnectBudget, ReconnectLimits
 from hermes_tools.mcp.elicitation import form_questions
 from hermes_tools.mcp.framing import LineBuffer, LineTooLongError, TextTail, parse_message
 from hermes_tools.mcp.names import tool_name
+from hermes_tools.mcp.server import MOST_QUESTIONS, ActiveCall, McpServer
+from hermes_tools.secrets import SecretMasker
 
 # -- settings ---------------------------------------------------------------------------------------------
 
@@ -274,3 +280,38 @@ def test_no_schema_of_a_server_breaks_the_form(odd: Any) -> None:
     field = {"type": "string", "enum": odd} if isinstance(odd, list) else {"type": odd}
     for question in form_questions({"properties": {"a": field}}):
         assert json.dumps(list(question.options))
+
+
+def test_a_server_can_not_wear_a_person_down_with_questions() -> None:
+    asked: list[str] = []
+
+    async def clarify(question: str, choices: Sequence[str]) -> str:
+        asked.append(question)
+        return "accept"
+
+    async def run() -> list[str]:
+        params = ElicitRequestFormParams(
+            message="Sure?", requested_schema={"type": "object", "properties": {}}
+        )
+        async with (call := ActiveCall(clarify, 5.0)):
+            return [(await call.ask("liar", params)).action for _ in range(300)]
+
+    actions = asyncio.run(run())
+    assert actions == ["accept"] * MOST_QUESTIONS + ["decline"] * (300 - MOST_QUESTIONS)
+    assert len(asked) == MOST_QUESTIONS
+
+
+def test_a_schema_that_would_fill_the_window_makes_its_tool_absent() -> None:
+    server = McpServer(StdioServer(name="s", command="none"), {})
+    big = {"type": "object", "properties": {f"field{n}": {"type": "string"} for n in range(5_000)}}
+    server.reason = None
+    server.tools = (
+        ListedTool(name="small", input_schema={"type": "object"}),
+        ListedTool(name="big", input_schema=big),
+    )
+    tools = {tool.spec.name: tool for tool in toolset._tools_of(server, SecretMasker(()))}
+    assert isinstance(tools["s__small"], toolset.McpTool)
+    absent = tools["s__big"]
+    assert isinstance(absent, SupportsAvailability)
+    assert "at most are taken" in str(absent.unavailable_reason())
+    assert len(bytes(absent.spec.parameters)) < 200

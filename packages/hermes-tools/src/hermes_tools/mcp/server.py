@@ -47,6 +47,7 @@ MOST_PAGES = 100
 MOST_TOOLS = 1_000
 MOST_INPUT_ROUNDS = 10
 _STATE_ONLY_PAUSE_S = 0.1
+MOST_QUESTIONS = 20
 _CALLBACK_STOP_S = 1.0
 _LONGEST_ERROR = 800
 _NOT_REPEATED = "The call was under way and is not repeated; what it did until then stands."
@@ -69,6 +70,7 @@ class ActiveCall:
         self._asking: set[asyncio.Task[ElicitResult]] = set()
         self._clock = asyncio.timeout(limit_s)
         self._over = False
+        self._asked = 0
 
     async def __aenter__(self) -> None:
         await self._clock.__aenter__()
@@ -82,8 +84,10 @@ class ActiveCall:
         await self._clock.__aexit__(kind, error, trace)
 
     async def ask(self, server: str, params: ElicitRequestParams) -> ElicitResult:
-        """Put a question of the server to the user. Without a callback it is declined."""
-        if self._clarify is None:
+        """Put a question of the server to the user. Without a callback it is declined, and so is each that
+        comes after many in one call: a server must not wear a person down."""
+        self._asked += 1
+        if self._clarify is None or self._asked > MOST_QUESTIONS:
             return ElicitResult(action="decline")
         if self._over or self._clock.expired():
             return ElicitResult(action="cancel")

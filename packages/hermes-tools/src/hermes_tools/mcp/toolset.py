@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["McpTool", "McpToolset"]
 
 _LONGEST_DESCRIPTION = 4_000
+LONGEST_SCHEMA = 64 << 10
 _LONGEST_INSTRUCTIONS = 2_000
 _MOST_REPORTS = 200
 _LONGEST_REPORT = 300
@@ -109,7 +110,7 @@ def _tools_of(server: McpServer, masker: SecretMasker) -> list[Tool]:
     for listed in server.tools:
         if config.tools.takes(listed.name):
             tool = McpTool(server, listed)
-            tools.setdefault(tool.spec.name, tool)
+            tools.setdefault(tool.spec.name, _unless_too_long(tool))
     if config.tools.resources and server.has_resources:
         for made in (_ListResources(server), _ReadResource(server)):
             tools.setdefault(made.spec.name, made)
@@ -209,6 +210,14 @@ class _Absent:
 
     async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:  # noqa: ARG002
         raise ToolFailure(self._reason)
+
+
+def _unless_too_long(tool: McpTool) -> Tool:
+    """`tool`, or what says that its schema would fill the model's window."""
+    size = len(bytes(tool.spec.parameters))
+    if size <= LONGEST_SCHEMA:
+        return tool
+    return _Absent(tool.spec.name, f"its schema takes {size} bytes; {LONGEST_SCHEMA} at most are taken")
 
 
 def _encoded_schema(schema: JsonObject) -> msgspec.Raw:
