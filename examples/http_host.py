@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import uvicorn
 from agent_cache import AgentCache, CacheFullError
@@ -92,17 +92,18 @@ async def message(name: str, body: Message, request: Request) -> dict[str, objec
 @routes.post("/conversations/{name}/stream")
 async def stream(name: str, body: Message, request: Request) -> StreamingResponse:
     """One turn, as server-sent events. A client that goes away cancels it."""
-    async with AsyncExitStack() as stack:  # a full cache is told before the first event
-        agent = await stack.enter_async_context(_cache(request).agent(name))
-        kept = stack.pop_all()
 
     async def events() -> AsyncIterator[str]:
-        async with kept, aclosing(agent.stream(body.text)) as turn:
+        async with _cache(request).agent(name) as agent, aclosing(agent.stream(body.text)) as turn:
+            yield ""
             async for event in turn:
                 if line := shown(event):
                     yield f"data: {json.dumps(line)}\n\n"
 
-    return StreamingResponse(events(), media_type="text/event-stream")
+    # Begun here: a full cache, and a message that is refused, are told before the first event.
+    begun = events()
+    await anext(begun)
+    return StreamingResponse(begun, media_type="text/event-stream")
 
 
 @routes.get("/conversations/{name}/approvals")

@@ -167,6 +167,12 @@ def test_text_comes_as_server_sent_events(tmp_path: Path) -> None:
     assert (events[-1]["type"], events[-1]["reason"]) == ("end", "text_response")
 
 
+def test_a_message_that_is_refused_is_told_before_the_stream_begins(tmp_path: Path) -> None:
+    with host(tmp_path) as client:
+        assert client.post("/anna/stream", json={"text": " "}).status_code == 409
+        assert say(client, "anna", "hello")["text"] == "You said hello; 2 messages."
+
+
 def test_a_client_that_goes_away_cancels_its_turn_and_the_conversation_goes_on(tmp_path: Path) -> None:
     with host(tmp_path) as client:
         with client.stream("POST", "/anna/stream", json={"text": "hang"}) as response:

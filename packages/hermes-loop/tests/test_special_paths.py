@@ -104,7 +104,17 @@ class TestPrelude:
 
         asyncio.run(main())
 
-    @pytest.mark.parametrize("prelude", [["look"], [ToolCall("1", " ", "{}")], [None]])
+    @pytest.mark.parametrize(
+        "prelude",
+        [
+            ["look"],
+            [ToolCall("1", " ", "{}")],
+            [None],
+            [ToolCall(1, "look", "{}")],  # type: ignore[arg-type]
+            [ToolCall("1", "look", {"at": 1})],  # type: ignore[arg-type]
+            [ToolCall("1", 2, "{}")],  # type: ignore[arg-type]
+        ],
+    )
     def test_what_is_no_call_is_refused_before_anything_happens(self, prelude: list[object]) -> None:
         async def main() -> None:
             store = MemoryStore()
@@ -279,6 +289,46 @@ class TestWholeTurn:
                 result = await agent.run_conversation("go")
             assert result["turn_exit_reason"] == "session_persistence_failed"
             assert validate(store.messages("s")) == []
+
+        asyncio.run(main())
+
+    def test_what_is_no_answer_is_an_error_and_no_interrupt(self) -> None:
+        async def nothing(_: WholeTurnContext) -> None:
+            return None
+
+        async def main() -> None:
+            agent, _ = make(Runtime(nothing))  # type: ignore[arg-type]
+            async with agent:
+                result = await agent.run_conversation("go")
+            assert result["turn_exit_reason"] == "internal_error"
+            assert "must return a WholeTurnAnswer, not NoneType" in str(result["error"])
+
+        asyncio.run(main())
+
+    def test_what_a_runtime_left_running_records_nothing_in_a_later_turn(self) -> None:
+        runtime = Runtime()
+
+        async def fails(_: WholeTurnContext) -> WholeTurnAnswer:
+            raise failure(ErrorKind.BILLING)
+
+        async def answers(_: WholeTurnContext) -> WholeTurnAnswer:
+            with pytest.raises(InvariantError, match="has ended"):
+                await runtime.contexts[0].record(CALL)
+            return WholeTurnAnswer(message=AssistantMessage("Done."))
+
+        async def main() -> None:
+            runtime._work += [fails, answers]
+            agent, store = make(runtime)
+            async with agent:
+                await agent.run_conversation("go")
+                with pytest.raises(InvariantError, match="has ended"):
+                    await runtime.contexts[0].record(CALL)
+                assert (await agent.run_conversation("again"))["final_response"] == "Done."
+            assert [type(m).__name__ for m in store.messages("s")] == [
+                "UserMessage",
+                "UserMessage",
+                "AssistantMessage",
+            ]
 
         asyncio.run(main())
 

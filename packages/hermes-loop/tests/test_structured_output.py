@@ -11,7 +11,8 @@ import pytest
 
 from hermes_loop import AIAgent
 from hermes_loop.output_type import OutputContract, OutputMisfitError, read_output_type
-from hermes_messages import ConfigurationError, JsonValue, UserMessage, validate
+from hermes_loop.schema_check import find_misfit
+from hermes_messages import ConfigurationError, JsonObject, JsonValue, UserMessage, validate
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import (
     MemoryStore,
@@ -188,6 +189,35 @@ def test_what_does_not_fit_is_told_and_never_raises_anything_else(output_type: o
     assert contract is not None
     with pytest.raises(OutputMisfitError):
         contract.parse(wrong)
+
+
+@pytest.mark.parametrize("output_type", [City, SCHEMA])
+def test_an_answer_that_is_nested_without_end_is_asked_for_again(output_type: object) -> None:
+    result, _ = run(text('{"name":' * 2_000), text(ULM), output_type=output_type)
+    assert result["completed"]
+    assert result["structured_output"] in (City("Ulm", 126000), {"name": "Ulm", "people": 126000})
+
+
+def test_forms_that_differ_at_their_end_are_told_apart_in_one_look_at_each_place() -> None:
+    """Each level of the answer would else be looked at once per form of the level above: 3 ** 15 times."""
+    kinds = ("add", "multiply", "negate")
+    forms: list[JsonValue] = [
+        {"properties": {"of": {"$ref": "#/$defs/term"}, "kind": {"const": kind}}} for kind in kinds
+    ]
+    schema: JsonObject = {
+        "type": "object",
+        "$defs": {"term": {"anyOf": forms}},
+        "properties": {"term": {"$ref": "#/$defs/term"}},
+    }
+
+    def nested(kind: str) -> JsonObject:
+        term: JsonValue = 1
+        for _ in range(15):
+            term = {"of": term, "kind": kind}
+        return {"term": term}
+
+    assert find_misfit(nested("negate"), schema) is None
+    assert "fits none of its 3 forms" in str(find_misfit(nested("divide"), schema))
 
 
 @pytest.mark.parametrize(

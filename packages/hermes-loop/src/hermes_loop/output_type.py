@@ -48,6 +48,8 @@ class OutputContract:
                 return self._read(candidate.encode())
             except msgspec.ValidationError as misfit:
                 raise OutputMisfitError(str(misfit)) from None
+            except RecursionError:
+                raise OutputMisfitError("it is nested too deep") from None
             except (msgspec.DecodeError, UnicodeError) as broken:
                 error = error or broken
         raise OutputMisfitError(f"it is not JSON: {error}") from None

@@ -46,12 +46,15 @@ def _read_prelude(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     given = tuple(calls)
     others: list[object] = [call for call in given if not _is_named_call(call)]
     if others:
-        raise ConfigurationError(f"prelude must hold ToolCalls with a name, not {others[0]!r:.100}")
+        raise ConfigurationError(f"prelude must hold ToolCalls with a name and texts, not {others[0]!r:.100}")
     return usable_calls(given)
 
 
 def _is_named_call(value: object) -> bool:
-    return isinstance(value, ToolCall) and bool(value.name.strip())
+    if not isinstance(value, ToolCall):
+        return False
+    texts: tuple[object, ...] = (value.id, value.name, value.arguments)
+    return all(isinstance(text, str) for text in texts) and bool(value.name.strip())
 
 
 def read_decisions(decisions: Mapping[str, ApprovalAnswer | Mapping[str, JsonValue]]) -> ResumeRequest:

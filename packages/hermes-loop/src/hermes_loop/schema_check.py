@@ -25,8 +25,19 @@ def find_misfit(value: JsonValue, schema: JsonObject) -> str | None:
 class _Check:
     def __init__(self, root: JsonObject) -> None:
         self._root = root
+        self._known: dict[tuple[int, int], str | None] = {}
 
     def misfit(self, value: JsonValue, schema: JsonValue, where: str, depth: int) -> str | None:
+        """What is known of a place is not looked at again: forms that differ late would double the work
+        with every level of the answer."""
+        if not isinstance(value, dict | list) or not isinstance(schema, dict):
+            return self._look(value, schema, where, depth)
+        place = (id(value), id(schema))  # both live as long as this does
+        if place not in self._known:
+            self._known[place] = self._look(value, schema, where, depth)
+        return self._known[place]
+
+    def _look(self, value: JsonValue, schema: JsonValue, where: str, depth: int) -> str | None:
         if depth > DEPTH:
             return f"{where} is nested too deep"
         if schema is False:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hermes_loop.closing import missing_results
 from hermes_loop.journal import RoundRecord
 from hermes_loop.phases.normalize import answer_text
@@ -47,19 +49,31 @@ async def run_whole_turn(turn: TurnState, deps: TurnDeps, runtime: SupportsWhole
 
 async def _work(turn: TurnState, deps: TurnDeps, runtime: SupportsWholeTurn) -> WholeTurnAnswer | None:
     """What the runtime answers; None when an interrupt ended its work."""
-    answer: WholeTurnAnswer | None = None
-    with turn.interrupt.scope():
-        answer = await runtime.run_whole_turn(_context(turn, deps))
-    return answer  # noqa: RET504 - None when the scope was left early
+    answer: object = None
+    at_work = True
+    try:
+        with turn.interrupt.scope() as scope:
+            answer = await runtime.run_whole_turn(_context(turn, deps, lambda: at_work))
+    finally:
+        at_work = False
+    if scope.cancelled_caught:
+        return None
+    if not isinstance(answer, WholeTurnAnswer):
+        raise TypeError(f"{runtime.name} must return a WholeTurnAnswer, not {type(answer).__name__}")
+    return answer
 
 
-def _context(turn: TurnState, deps: TurnDeps) -> WholeTurnContext:
+def _context(turn: TurnState, deps: TurnDeps, at_work: Callable[[], bool]) -> WholeTurnContext:
     async def show(event: TextDelta | ReasoningDelta) -> None:
         if isinstance(event, TextDelta):
             turn.attempt_text += event.text
         await turn.events.emit(event)
 
     async def record(message: AssistantMessage | ToolMessage) -> None:
+        if not at_work():  # something that the runtime left running: a later turn may be under way
+            raise InvariantError(
+                "runtime_ended", "the runtime has ended its turn", index=len(turn.conversation.messages)
+            )
         await _record(turn, message)
 
     return WholeTurnContext(
