@@ -10,7 +10,7 @@ import pytest
 
 from hermes_batch import BatchRunner
 from hermes_batch.cli import main
-from hermes_batch.cli_parser import read_settings
+from hermes_batch.cli_parser import in_flags, read_settings
 from hermes_batch.familiar_flags import translate
 from hermes_messages import ConfigurationError
 
@@ -58,9 +58,16 @@ def test_distributions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "default: file 100%, terminal 100%, todo 100%" in capsys.readouterr().out
 
 
+def test_a_number_of_attempts_is_no_option() -> None:
+    assert in_flags("no answer (after 4 attempts)") == "no answer (after 4 attempts)"
+    assert in_flags("attempts is 0; it must be at least 1") == "--attempts is 0; it must be at least 1"
+
+
 def test_statistics_of_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", "--run-name", "r", "--output-dir", str(tmp_path)]) == 2
-    assert "no statistics at" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no statistics at" in told
+    assert "--run-name" in told
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_run_without_results_and_a_place_that_is_none_are_usage_errors(
     assert main([*call, "--output", str(tmp_path / "no/o.jsonl")]) == 2
     assert main([*call, "--output", str(tmp_path / "o.jsonl"), "--format", "openai"]) == 0
     told = capsys.readouterr()
-    assert "merge writes it" in told.err
+    assert "merge write it" in told.err
     assert "there is no directory" in told.err
     assert told.out == f"4 rows in {tmp_path / 'o.jsonl'}\n"
 

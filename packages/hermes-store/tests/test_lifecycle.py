@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import hermes_state
-from hermes_messages import ConfigurationError, StoreError, UserMessage
+from hermes_messages import ConfigurationError, MissingDependencyError, StoreError, UserMessage
 from hermes_store import SessionDB, StoreClosedError
 from hermes_store.entry_points import sqlite
 
@@ -32,6 +32,13 @@ def test_construction_opens_nothing(tmp_path: Path) -> None:
 def test_the_drop_in_name_and_the_entry_point(tmp_path: Path) -> None:
     assert hermes_state.SessionDB is SessionDB
     assert isinstance(sqlite(str(tmp_path / "s.db")), SessionDB)
+
+
+def test_a_missing_extra_is_told_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hermes_store.postgres", None)  # its import fails, as without psycopg
+    with pytest.raises(MissingDependencyError, match=r"pip install 'hermes-store\[postgres\]'") as told:
+        SessionDB("postgresql://user:secret@host/database")
+    assert "secret" not in str(told.value)
 
 
 FAMILIAR = """

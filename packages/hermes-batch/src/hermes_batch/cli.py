@@ -175,6 +175,8 @@ def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
         lines.insert(3, f"  not good: {kinds}")
     if "no_reasoning" in statistics.errors_by_kind:
         lines.insert(4, "  rows without reasoning are discarded; --keep-without-reasoning keeps them")
+    if statistics.pending:
+        lines.append(f"  rows are left: {statistics.pending}; hermes-batch resume runs them")
     return "\n".join(lines) + "\n"
 
 
@@ -189,7 +191,10 @@ def _show_statistics(arguments: argparse.Namespace) -> int:
     try:
         statistics = msgspec.json.decode(files.statistics.read_bytes(), type=BatchStatistics)
     except OSError as error:
-        raise ConfigurationError(f"no statistics at {files.statistics}: {error.strerror}") from error
+        raise ConfigurationError(
+            f"no statistics at {files.statistics}: {error.strerror}; look at run_name, or let hermes-batch"
+            " merge write them"
+        ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"{files.statistics} is damaged ({error}); hermes-batch merge writes it anew"

@@ -34,7 +34,7 @@ _SAME_NAMES: Final = (
     "retry_failed", "run_name",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
-_NAME = re.compile(rf"(?<![\w/.])({'|'.join(_NAMES)})(?![\w=/.])")
+_NAME = re.compile(rf"(?<![\w/.])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
 
 
 def in_flags(message: str) -> str:

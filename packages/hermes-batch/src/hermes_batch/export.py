@@ -46,7 +46,9 @@ async def export_run(
     holds a line that is no record, `MissingDependencyError`, and `OSError`.
     """
     if not await path_exists(files.trajectories):
-        raise ConfigurationError(f"no {files.trajectories}; hermes-batch merge writes it")
+        raise ConfigurationError(
+            f"no {files.trajectories}; look at run_name, or let hermes-batch merge write it"
+        )
     if not await path_exists(target.parent):
         raise ConfigurationError(f"there is no directory {target.parent}")
     if max_tokens is not None and max_tokens < 1:

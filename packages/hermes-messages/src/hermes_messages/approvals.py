@@ -134,9 +134,8 @@ def match_decisions(
     for call_id, answer in decisions.items():
         places = [position for position, call in enumerate(calls) if call.id == call_id]
         if len(places) != 1:
-            raise ConfigurationError(
-                f"a decision is for call {call_id!r}, which is in the round {len(places)} times"
-            )
+            where = f"stands in the round {len(places)} times" if places else "is not in the round"
+            raise ConfigurationError(f"a decision is for call {call_id!r}, which {where}")
         if results[places[0]] is not None:
             raise ConfigurationError(f"a decision is for call {call_id!r}, which has its result already")
         decision = read_decision(answer)

@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from hermes_messages import ConfigurationError
+from hermes_messages import ConfigurationError, MissingDependencyError
 from hermes_messages.protocols import (
     SessionStore,
     SupportsCompression,
@@ -84,7 +84,11 @@ class SessionDB(
         )
         self._backend: Backend
         if is_dsn(self.path):
-            from hermes_store.postgres import Dsn, PostgresBackend, PostgresOptions
+            try:
+                from hermes_store.postgres import Dsn, PostgresBackend, PostgresOptions
+            except ImportError as error:
+                install = "pip install 'hermes-store[postgres]'"
+                raise MissingDependencyError("psycopg, PostgreSQL's client,", install) from error
 
             dsn = Dsn(self.path)
             self.path = dsn.name  # what is shown holds no password
