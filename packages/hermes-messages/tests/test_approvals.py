@@ -74,7 +74,7 @@ def test_decisions_are_matched_by_call_and_checked_as_a_whole() -> None:
         ([None], {}, "1 results"),
         ([None, done], {}, "answers call 'a'"),
         ([done, None], {"a": True}, "its result already"),
-        ([None, None], {"c": True}, "0 times"),
+        ([None, None], {"c": True}, "is not in the round"),
         ([None, None], {"a": Approve("[]")}, "'a'"),
     ]:
         with pytest.raises(ConfigurationError, match=said):
