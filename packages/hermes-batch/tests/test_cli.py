@@ -58,8 +58,9 @@ def test_distributions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "default: file 100%, terminal 100%, todo 100%" in capsys.readouterr().out
 
 
-def test_a_number_of_attempts_is_no_option() -> None:
+def test_names_of_parameters_become_options_and_a_number_of_attempts_does_not() -> None:
     assert in_flags("no answer (after 4 attempts)") == "no answer (after 4 attempts)"
+    assert in_flags("or name a GGUF file in model_path") == "or name a GGUF file in --model-path"
     assert in_flags("attempts is 0; it must be at least 1") == "--attempts is 0; it must be at least 1"
 
 

@@ -31,7 +31,7 @@ _SAME_NAMES: Final = (
     "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file",
     "ephemeral_system_prompt", "max_iterations", "max_samples", "max_tokens", "num_workers", "output_dir",
     "provider_sort", "providers_allowed", "providers_ignored", "providers_order", "retry_discarded",
-    "retry_failed", "run_name",
+    "retry_failed", "run_name", "model_path",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
 _NAME = re.compile(rf"(?<![\w/.])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
