@@ -37,6 +37,10 @@ def make(
     return agent, store
 
 
+async def later(_: ToolCall, __: str) -> Later:
+    return Later()
+
+
 def said(store: MemoryStore) -> list[object]:
     return [m.content for m in store.messages("s") if isinstance(m, UserMessage)]
 
@@ -193,9 +197,6 @@ def test_a_tool_may_ask_for_one_but_not_wait_for_it() -> None:
 
 def test_it_does_not_settle_calls_that_wait_for_a_decision() -> None:
     async def main() -> None:
-        async def later(_: ToolCall, __: str) -> Later:
-            return Later()
-
         tool = ToolDouble("drop")
         agent, store = make(
             calls(call("drop", id="1")),
@@ -216,6 +217,66 @@ def test_it_does_not_settle_calls_that_wait_for_a_decision() -> None:
             assert (await follow_up)["final_response"] == "next"
         assert tool.arguments == [{}]
         assert said(store) == ["go", "and now?"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("learns_by", ["resume", "asking"])
+def test_it_begins_when_another_agent_has_decided(learns_by: str) -> None:
+    """The one that it waits in remembers the call as waiting; only the store knows better."""
+
+    async def main() -> None:
+        store, tool = MemoryStore(), ToolDouble("drop")
+
+        def agent(*script: ScriptStep) -> AIAgent:
+            return AIAgent(
+                provider=ScriptedProvider(script),
+                tools=SimpleExecutor([tool], needs_approval=["drop"]),
+                session_db=store,
+                session_id="s",
+                approval_callback=later,
+            )
+
+        async with agent(calls(call("drop", id="1")), text("next")) as first, agent(text("ok")) as second:
+            await first.run_conversation("go")
+            follow_up = first.follow_up("and now?")
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert not follow_up.begun
+            assert (await second.resume({"1": True}))["final_response"] == "ok"
+            if learns_by == "resume":
+                with pytest.raises(ConfigurationError, match="waits"):
+                    await first.resume({"1": True})
+            else:
+                assert await first.pending_approvals() == ()
+            assert (await follow_up)["final_response"] == "next"
+        assert tool.arguments == [{}]
+        assert said(store) == ["go", "and now?"]
+
+    asyncio.run(main())
+
+
+def test_it_settles_no_call_that_another_process_left_waiting() -> None:
+    async def main() -> None:
+        store, tools = MemoryStore(), SimpleExecutor([ToolDouble("drop")], needs_approval=["drop"])
+        for script in ([calls(call("drop", id="1"))], [text("dropped"), text("next")]):
+            agent = AIAgent(
+                provider=ScriptedProvider(script),
+                tools=tools,
+                session_db=store,
+                session_id="s",
+                approval_callback=later,
+            )
+            async with agent:
+                if len(script) == 1:
+                    await agent.run_conversation("go")
+                    continue
+                follow_up = agent.follow_up("and now?")
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                assert not follow_up.begun
+                assert (await agent.resume({"1": True}))["final_response"] == "dropped"
+                assert (await follow_up)["final_response"] == "next"
 
     asyncio.run(main())
 

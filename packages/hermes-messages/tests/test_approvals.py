@@ -60,7 +60,16 @@ def test_decisions_are_read_from_what_a_host_can_send(given_: object, meant: obj
 
 
 @pytest.mark.parametrize(
-    "value", [None, 1, "yes", {}, {"decision": "maybe"}, {"decision": "approve", "arguments": 3}]
+    "value",
+    [
+        None,
+        1,
+        "yes",
+        {},
+        {"decision": "maybe"},
+        {"decision": "approve", "arguments": 3},
+        {"decision": "approve", "args": "{}"},  # other arguments were meant
+    ],
 )
 def test_anything_unclear_is_no_approval(value: object) -> None:
     with pytest.raises(ConfigurationError, match="no decision"):

@@ -329,9 +329,10 @@ class AIAgent:
         """Open a turn with this message by itself when the running turn has ended; at once where none runs.
 
         Await what is returned for the result of that turn. It begins however the running turn ended, also
-        when that was interrupted or cancelled; where that left calls that wait for a decision, it begins when
-        they are settled. `withdraw` takes it back before. A closed agent refuses what has not begun. To be
-        called in the event loop that the agent is used from.
+        when that was interrupted or cancelled; while calls of the session wait for a decision it does not,
+        but when they are settled: by another process, as soon as `pending_approvals` or a turn tells.
+        `withdraw` takes it back before. A closed agent refuses what has not begun. To be called in the event
+        loop that the agent is used from.
         """
         check_text("a follow-up", text, filled=True)
         return self._turns.follow_up(clean_text(text))

@@ -69,7 +69,7 @@ class TurnRunner:
         task_id: str | None,
         stream_callback: StreamCallback | None = None,
         sink: EventSink | None = None,
-        begin: Callable[[], None] = lambda: None,
+        begin: Callable[[], Awaitable[None]] | None = None,
     ) -> ConversationResult:
         """One turn, from waiting for the lock to the result. `begin` is called when the lock is held; what it
         raises ends the turn before it begins."""
@@ -87,7 +87,8 @@ class TurnRunner:
         try:
             async with bound.turns:
                 lifecycle.refuse_when_closed()
-                begin()
+                if begin is not None:
+                    await begin()
                 lifecycle.current = turn
                 return await self._admit_and_run(turn, deps)
         except StoreError as error:  # only the admission lets one through
@@ -111,12 +112,23 @@ class TurnRunner:
         return follow_up
 
     async def _run_follow_up(self, follow_up: FollowUp) -> ConversationResult:
-        def begin() -> None:
-            if self._lifecycle.conversation.pending:
+        async def begin() -> None:
+            if await self._waits_for_decision():
                 raise FollowUpHeldError("the conversation waits for a decision")
             follow_up.begin()
 
         return await self.run(TurnRequest(user_message=UserMessage(follow_up.text)), None, begin=begin)
+
+    async def _waits_for_decision(self) -> bool:
+        """Whether any call does: another process may have decided, or have left one."""
+        conversation = self._lifecycle.conversation
+        store = self._lifecycle.wiring.store
+        if not isinstance(store, SupportsSuspension) or conversation.journal.unsaved:
+            return bool(conversation.pending)
+        try:
+            return bool(await read_pending(store, self._session_id))
+        except HermesError:  # nobody can tell
+            return bool(conversation.pending)
 
     async def pending_approvals(self) -> tuple[PendingApproval, ...]:
         """The calls of the session that wait for a decision: in the store, or without one in memory."""
@@ -124,7 +136,10 @@ class TurnRunner:
         store = self._lifecycle.wiring.store
         if store is None or not isinstance(store, SupportsSuspension):
             return self._lifecycle.conversation.pending
-        return await read_pending(store, self._session_id)
+        found = await read_pending(store, self._session_id)
+        if not found:
+            self._follow_ups.wake()  # what waited for a decision may begin
+        return found
 
     async def stream(
         self, request: TurnRequest | ResumeRequest, task_id: str | None

@@ -41,20 +41,20 @@ __all__ = [
 ]
 
 
-class Approve(Struct, frozen=True, tag_field="decision", tag="approve"):
+class Approve(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision", tag="approve"):
     """The call may run. `arguments`, the text of a JSON object, takes the place of the model's own; the
     assistant message keeps those, and the result tells the model which ones were used."""
 
     arguments: str | None = None
 
 
-class Deny(Struct, frozen=True, tag_field="decision", tag="deny"):
+class Deny(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision", tag="deny"):
     """The call may not run. The model is told `reason`."""
 
     reason: str = ""
 
 
-class Later(Struct, frozen=True, tag_field="decision", tag="later"):
+class Later(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision", tag="later"):
     """Nobody can say now: the call is left pending and the round comes back without its result."""
 
 
