@@ -71,12 +71,26 @@ def test_large_same_missing_and_odd_files_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "same.md").symlink_to(tmp_path / "big.md")
     (tmp_path / "bytes.md").write_bytes(b"caf\xe9 \xff")
     (tmp_path / "folder.md").mkdir()
+    (tmp_path / "binary.md").write_bytes(b"\x7fELF\0\0")
     os.mkfifo(tmp_path / "pipe.md")
-    names = ["big.md", "same.md", "bytes.md", "folder.md", "pipe.md", "missing.md", "\0"]
+    names = ["big.md", "same.md", "bytes.md", "folder.md", "pipe.md", "missing.md", "\0", "binary.md"]
     found = prompt(tmp_path, context_files=names)
     assert found.count("# From ") == 2
     assert f"[cut after {FILE_LIMIT} bytes]" in found
     assert len(found) < FILE_LIMIT + 1000
+
+
+def test_a_mark_at_the_start_of_a_file_is_no_part_of_its_text(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("\ufeffUse tabs.", encoding="utf-8")
+    assert "\n\nUse tabs." in prompt(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc")
+def test_a_link_to_the_environment_of_the_process_gives_nothing_away(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "AGENTS.md").symlink_to("/proc/self/environ")
+    assert "PATH=" not in prompt(tmp_path)
 
 
 @pytest.mark.parametrize("names", ["AGENTS.md", [1], [f"{i}.md" for i in range(9)]])

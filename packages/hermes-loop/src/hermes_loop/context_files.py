@@ -52,7 +52,9 @@ async def read_context_files(cwd: str, names: Sequence[str]) -> str:
 
 async def _read(path: str) -> str:
     try:
-        if not stat.S_ISREG((await aiofiles.os.stat(path)).st_mode):
+        found = await aiofiles.os.stat(path)
+        # What the system makes up as it is read (a link to the environment in /proc) says that it is empty.
+        if not stat.S_ISREG(found.st_mode) or not found.st_size:
             return ""
         async with aiofiles.open(path, "rb") as file:
             data = await file.read(FILE_LIMIT + 1)
@@ -61,5 +63,8 @@ async def _read(path: str) -> str:
     except (OSError, ValueError) as error:
         logger.warning("the context file %s could not be read: %s", path, error)
         return ""
-    text = clean_text(data[:FILE_LIMIT].decode("utf-8", "replace")).strip()
+    if b"\0" in data:
+        logger.warning("the context file %s is no UTF-8 text; it is left out", path)
+        return ""
+    text = clean_text(data[:FILE_LIMIT].decode("utf-8-sig", "replace")).strip()
     return f"{text}\n[cut after {FILE_LIMIT} bytes]" if len(data) > FILE_LIMIT else text

@@ -123,7 +123,7 @@ class TurnRunner:
         """Whether any call does: another process may have decided, or have left one."""
         conversation = self._lifecycle.conversation
         store = self._lifecycle.wiring.store
-        if not isinstance(store, SupportsSuspension) or conversation.journal.unsaved:
+        if store is None or not isinstance(store, SupportsSuspension) or conversation.journal.unsaved:
             return bool(conversation.pending)
         try:
             return bool(await read_pending(store, self._session_id))
