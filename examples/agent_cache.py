@@ -53,12 +53,14 @@ class AgentCache:
     async def agent(self, conversation: str) -> AsyncIterator[AIAgent]:
         """The agent of a conversation, which is not closed meanwhile. Raises `CacheFullError`."""
         kept = self._kept.get(conversation)
-        if kept is None:
-            await self._make_room()
-            kept = self._kept.setdefault(conversation, _Kept(self._make_agent(conversation)))
+        spare: list[str] = []
+        if kept is None:  # its place is taken before anything is awaited: others come meanwhile
+            spare = self._spare()
+            kept = self._kept[conversation] = _Kept(self._make_agent(conversation))
         self._kept.move_to_end(conversation)
         kept.users += 1
         try:
+            await self._close(spare)
             yield kept.agent
         finally:
             kept.users -= 1
@@ -80,13 +82,14 @@ class AgentCache:
             await asyncio.wait({self._sweeper})
         await self._close([*self._kept])
 
-    async def _make_room(self) -> None:
+    def _spare(self) -> list[str]:
+        """Who goes when one more comes."""
         if len(self._kept) < self._limit:
-            return
+            return []
         idle = next((name for name, kept in self._kept.items() if not kept.users), None)
         if idle is None:
             raise CacheFullError(f"all {self._limit} conversations are busy")
-        await self._close([idle])
+        return [idle]
 
     async def _sweep(self) -> None:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import signal
 import subprocess
@@ -14,7 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hermes_loop import AIAgent
 from hermes_messages import ToolMessage, validate
+from hermes_messages.testing import ScriptedProvider, text
 from hermes_store import SessionDB
 
 HOSTS = Path(__file__).parents[2] / "examples"
@@ -213,6 +216,34 @@ def test_a_full_cache_says_so(tmp_path: Path) -> None:
         next(lines)
         assert client.post("/bert/messages", json={"text": "hello"}).status_code == 503
         assert client.post("/bert/stream", json={"text": "hello"}).status_code == 503
+
+
+def test_requests_that_come_while_an_agent_is_closed_do_not_pass_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(HOSTS))
+    cache_module = importlib.import_module("agent_cache")
+
+    def make_agent(name: str) -> AIAgent:
+        return AIAgent(provider=ScriptedProvider(lambda _: text("Hi.")), session_id=name)
+
+    async def main() -> None:
+        async with cache_module.AgentCache(make_agent, limit=2) as cache:
+
+            async def use(name: str) -> int:
+                try:
+                    async with cache.agent(name) as agent:
+                        await agent.run_conversation("Hello.")
+                        return len(cache)
+                except cache_module.CacheFullError:
+                    return 0
+
+            for name in "ab":
+                await use(name)
+            sizes = await asyncio.gather(*(use(name) for name in "cdef"))
+        assert max(sizes) == 2
+
+    asyncio.run(main())
 
 
 def test_a_shutdown_ends_a_turn_that_runs_and_keeps_what_there_was(tmp_path: Path) -> None:
