@@ -280,3 +280,15 @@ def test_a_program_that_forgets_to_close_ends_and_loses_nothing(tmp_path: Path) 
             assert [item.message for item in await db.get_messages("s")] == [UserMessage("kept")]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", [{"role": "user", "content": "hi"}, None, "hi"])
+def test_what_is_no_message_is_refused_in_words_before_anything_is_stored(tmp_path: Path, wrong: Any) -> None:
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            with pytest.raises(ConfigurationError, match="messages_from_dicts reads dicts"):
+                await db.append_message("s", wrong)
+            assert await db.get_messages("s") == []
+
+    asyncio.run(main())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from hermes_messages import AssistantMessage, Message, StoreError, ToolCall, ToolMessage
+from hermes_messages import AssistantMessage, ConfigurationError, Message, StoreError, ToolCall, ToolMessage
 from hermes_messages.protocols import LeaseToken, ToolRound
 from hermes_store.backend import Operation, Row, Statement, current_time, on_session
 from hermes_store.escaping import escape
@@ -87,7 +87,13 @@ class PreparedMessage(Struct, frozen=True):
 
     @classmethod
     def of(cls, uid: str, message: Message) -> PreparedMessage:
-        """The message with its identity, as columns."""
+        """The message with its identity, as columns. Raises `ConfigurationError` for what is no message."""
+        given: object = message
+        if not isinstance(given, Message):
+            raise ConfigurationError(
+                f"a session stores messages of hermes_messages, not {type(given).__name__}; "
+                "hermes_messages.messages_from_dicts reads dicts. Nothing was stored"
+            )
         return cls(key_text(uid, "the uid of a message"), message_to_columns(message))
 
 
