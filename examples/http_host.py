@@ -110,8 +110,13 @@ async def stream(name: str, body: Message, request: Request) -> StreamingRespons
 async def approvals(name: str, request: Request) -> list[object]:
     """The calls that wait for a decision, also those of a process that is gone."""
     async with _cache(request).agent(name) as agent:
-        waiting = pending_to_json(await agent.pending_approvals())
-    return [*waiting] if isinstance(waiting, list) else []
+        waiting = await agent.pending_approvals()
+    rows = pending_to_json(waiting)
+    return [
+        {**row, "fingerprint": item.fingerprint}
+        for row, item in zip(rows if isinstance(rows, list) else [], waiting, strict=True)
+        if isinstance(row, dict)
+    ]
 
 
 @routes.post("/conversations/{name}/approvals")

@@ -90,3 +90,12 @@ def test_decisions_are_matched_by_call_and_checked_as_a_whole() -> None:
             match_decisions(CALLS, results, decisions)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="2 times"):
         match_decisions([CALLS[0], CALLS[0]], [None, None], {"a": True})
+
+
+def test_an_approval_of_a_call_that_somebody_saw_fits_no_later_call_of_the_same_id() -> None:
+    seen = PendingApproval(call=ToolCall("call_0", "terminal", '{"command": "ls"}'), position=0, reason="r")
+    other = ToolCall("call_0", "terminal", '{"command": "rm -rf /"}')
+    approval = Approve(seen=seen.fingerprint)
+    assert match_decisions([seen.call], [None], {"call_0": approval}) == {0: Approve(seen=seen.fingerprint)}
+    with pytest.raises(ConfigurationError, match="about another call"):
+        match_decisions([other], [None], {"call_0": approval})

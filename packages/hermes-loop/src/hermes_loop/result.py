@@ -135,10 +135,15 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
 
 
 def _pending(turn: TurnState) -> list[JsonObject]:
-    """The calls that wait for a decision, as plain data."""
-    rows = pending_to_json(turn.conversation.pending)
+    """The calls that wait for a decision, as plain data, with the fingerprint that an approval may carry."""
+    pending = turn.conversation.pending
+    rows = pending_to_json(pending)
     assert isinstance(rows, list)
-    return [row for row in rows if isinstance(row, dict)]
+    return [
+        row | {"fingerprint": item.fingerprint}
+        for row, item in zip(rows, pending, strict=True)
+        if isinstance(row, dict)
+    ]
 
 
 def list_failures(turn: TurnState) -> list[str]:

@@ -16,6 +16,7 @@ Deny(reason='not on a Friday')
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -34,6 +35,7 @@ __all__ = [
     "Deny",
     "Later",
     "PendingApproval",
+    "call_fingerprint",
     "match_decisions",
     "pending_from_json",
     "pending_to_json",
@@ -43,9 +45,12 @@ __all__ = [
 
 class Approve(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision", tag="approve"):
     """The call may run. `arguments`, the text of a JSON object, takes the place of the model's own; the
-    assistant message keeps those, and the result tells the model which ones were used."""
+    assistant message keeps those, and the result tells the model which ones were used. `seen` is the
+    fingerprint of the call that the person looked at; given, it must be that of the call which waits: hosts
+    reuse ids from round to round, and a decision that comes twice could approve a call that nobody saw."""
 
     arguments: str | None = None
+    seen: str | None = None
 
 
 class Deny(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision", tag="deny"):
@@ -74,6 +79,17 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
     call: ToolCall
     position: int
     reason: str
+
+    @property
+    def fingerprint(self) -> str:
+        """What `Approve(seen=...)` takes: short for the call's id, name and arguments."""
+        return call_fingerprint(self.call)
+
+
+def call_fingerprint(call: ToolCall) -> str:
+    """32 hexadecimal digits that another id, name or argument text changes."""
+    parts = msgspec.json.encode([call.id, call.name, call.arguments])
+    return hashlib.sha256(parts).hexdigest()[:32]
 
 
 def pending_to_json(pending: Sequence[PendingApproval]) -> JsonValue:
@@ -139,10 +155,20 @@ def match_decisions(
         if results[places[0]] is not None:
             raise ConfigurationError(f"a decision is for call {call_id!r}, which has its result already")
         decision = read_decision(answer)
-        if isinstance(decision, Approve) and decision.arguments is not None:
-            try:
-                parse_arguments(decision.arguments)
-            except ArgumentsError as error:
-                raise ConfigurationError(f"the decision for call {call_id!r}: {error}") from None
+        if isinstance(decision, Approve):
+            _check_approval(decision, calls[places[0]])
         matched[places[0]] = decision
     return matched
+
+
+def _check_approval(decision: Approve, call: ToolCall) -> None:
+    if decision.seen is not None and decision.seen != call_fingerprint(call):
+        raise ConfigurationError(
+            f"the decision for call {call.id!r} is about another call than the one that waits; "
+            "nothing was run"
+        )
+    if decision.arguments is not None:
+        try:
+            parse_arguments(decision.arguments)
+        except ArgumentsError as error:
+            raise ConfigurationError(f"the decision for call {call.id!r}: {error}") from None
