@@ -192,6 +192,7 @@ async def main():
             assert stored == result["transcript"] and len(stored) == 6
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
 asyncio.run(main())
 """
     command = [sys.executable, "-c", program, str(tmp_path)]

@@ -387,6 +387,7 @@ import asyncio, resource, signal, sys
 from hermes_batch import BatchRunner, RunAbortedError
 from hermes_batch.testing import ScriptedAgents, conversation
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
 resource.setrlimit(resource.RLIMIT_FSIZE, (15_000, 15_000))
 agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="x", echo="y"))
 batch = BatchRunner(

@@ -41,6 +41,7 @@ from hermes_batch import RunAbortedError
 from hermes_batch.testing import ScriptedAgents
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

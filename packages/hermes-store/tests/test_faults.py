@@ -198,6 +198,7 @@ from hermes_messages import UserMessage
 from hermes_store import SessionDB, StoreFullError
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
 
 async def main():
     async with SessionDB(sys.argv[1]) as db:
@@ -338,6 +339,7 @@ import asyncio, resource, signal, sys
 from hermes_store import SessionDB, StoreFullError
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
 
 async def main():
     async with SessionDB(sys.argv[1]) as db:

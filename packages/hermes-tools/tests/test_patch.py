@@ -457,6 +457,7 @@ def test_work_that_is_done_in_place_is_short_whatever_the_text(text: str, old: s
 
 _LIMITED = """
 async def main(run):
+    sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
     print(json.dumps([await run(name, **arguments) for name, arguments in json.load(sys.stdin)]))
 """

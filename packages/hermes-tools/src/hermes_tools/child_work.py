@@ -48,7 +48,8 @@ async def run_standalone(
     The program is gone when this returns or raises. What it writes beyond `output_limit` bytes is not read,
     and ends it. Raises `OSError` when no process can be started.
     """
-    options = ("-I",) if with_packages else ("-I", "-S")
+    # -B: on a disk that is nearly full a child would leave a cut module behind, for every later process.
+    options = ("-I", "-B") if with_packages else ("-I", "-B", "-S")
     child = await ChildProcess.start(
         (sys.executable, *options, "-c", _BOOTSTRAP, _PACKAGE, module),
         cwd=cwd,
