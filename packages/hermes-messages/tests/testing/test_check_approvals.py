@@ -10,7 +10,7 @@ import pytest
 
 from hermes_messages import ConfigurationError, ToolCall, ToolMessage
 from hermes_messages.approvals import Approve, Later, PendingApproval
-from hermes_messages.protocols import ApprovalAnswer, RoundContext, RoundOutcome, Tool
+from hermes_messages.protocols import ApprovalAnswer, ApprovalCallback, RoundContext, RoundOutcome, Tool
 from hermes_messages.testing import (
     ConformanceError,
     InterruptFlag,
@@ -37,45 +37,41 @@ class NobodyMeansYes(Asking):
         return await super().execute(calls, msgspec.structs.replace(context, approval=approval))
 
 
-class EveryAnswerMeansYes(Asking):
+class AnswersAnew(Asking):
+    """Hears something else than what the host answered."""
+
+    async def answer(self, ask: ApprovalCallback, call: ToolCall, reason: str) -> ApprovalAnswer:
+        return await ask(call, reason)
+
     async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
         ask = context.approval
+        if ask is None:
+            return await super().execute(calls, context)
 
-        async def yes(call: ToolCall, reason: str) -> ApprovalAnswer:
-            assert ask is not None
-            answer = await ask(call, reason)
-            return answer if isinstance(answer, Approve | Later) else True
+        async def anew(call: ToolCall, reason: str) -> ApprovalAnswer:
+            return await self.answer(ask, call, reason)
 
-        changed = msgspec.structs.replace(context, approval=yes if ask else None)
-        return await super().execute(calls, changed)
-
-
-class FailureMeansYes(Asking):
-    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
-        ask = context.approval
-
-        async def yes(call: ToolCall, reason: str) -> ApprovalAnswer:
-            assert ask is not None
-            try:
-                return await ask(call, reason)
-            except RuntimeError:
-                return True
-
-        changed = msgspec.structs.replace(context, approval=yes if ask else None)
-        return await super().execute(calls, changed)
+        return await super().execute(calls, msgspec.structs.replace(context, approval=anew))
 
 
-class ForgetsTheChange(Asking):
-    async def execute(self, calls: Sequence[ToolCall], context: RoundContext) -> RoundOutcome:
-        ask = context.approval
+class EveryAnswerMeansYes(AnswersAnew):
+    async def answer(self, ask: ApprovalCallback, call: ToolCall, reason: str) -> ApprovalAnswer:
+        answer = await ask(call, reason)
+        return answer if isinstance(answer, Approve | Later) else True
 
-        async def unchanged(call: ToolCall, reason: str) -> ApprovalAnswer:
-            assert ask is not None
-            answer = await ask(call, reason)
-            return True if isinstance(answer, Approve) else answer
 
-        changed = msgspec.structs.replace(context, approval=unchanged if ask else None)
-        return await super().execute(calls, changed)
+class FailureMeansYes(AnswersAnew):
+    async def answer(self, ask: ApprovalCallback, call: ToolCall, reason: str) -> ApprovalAnswer:
+        try:
+            return await ask(call, reason)
+        except RuntimeError:
+            return True
+
+
+class ForgetsTheChange(AnswersAnew):
+    async def answer(self, ask: ApprovalCallback, call: ToolCall, reason: str) -> ApprovalAnswer:
+        answer = await ask(call, reason)
+        return True if isinstance(answer, Approve) else answer
 
 
 class StopsAtTheFirstPending(Asking):
