@@ -26,6 +26,7 @@ from hermes_messages import (
 from hermes_messages.shrinking import (
     SMALLEST_ARGUMENT_LIMIT,
     boundary_near,
+    keep_ends,
     last_boundary,
     retire_images,
     shorten_arguments,
@@ -202,3 +203,36 @@ def test_a_marker_is_never_longer_than_the_limit(text: str, limit: int) -> None:
     (call,) = shorten_arguments(message, limit).message.tool_calls
     assert len(call.arguments) <= limit
     assert isinstance(json.loads(call.arguments), dict)
+
+
+@fewer_examples
+@given(texts, st.integers(0, 40), st.integers(0, 40), st.booleans())
+def test_the_note_counts_what_is_not_shown_and_the_ends_are_those_of_the_text(
+    text: str, head: int, tail: int, whole_lines: bool
+) -> None:
+    long = f"{text}\n" * 3 + "x" * 100
+    counted: list[int] = []
+
+    def note(left_out: int) -> str:
+        counted.append(left_out)
+        return "<cut>"
+
+    first, _, last = keep_ends(long, head, tail, note, whole_lines=whole_lines).partition("\n<cut>")
+    last = last.removeprefix("\n")
+    assert long.startswith(first)
+    assert long.endswith(last)
+    assert len(last) <= tail
+    [left_out] = counted
+    if whole_lines:
+        assert len(first) + len(last) + left_out <= len(long)
+        assert not long[len(first) : len(long) - len(last) - left_out].strip()
+    else:
+        assert len(first) + len(last) + left_out == len(long)
+
+
+def test_ends_of_whole_lines_begin_and_end_with_a_line() -> None:
+    lines = "".join(f"line {number}\n" for number in range(100))
+    short = keep_ends(lines, 60, 60, "[{} more]".format, whole_lines=True)
+    head, _, tail = short.partition("\n[")
+    assert head.endswith(("line 5", "line 6", "line 7"))
+    assert tail.partition("\n")[2].startswith("line 9")

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from hermes_messages import AssistantMessage, Message, ToolMessage, ToolSpec, UserMessage, content_text
+from hermes_messages.shrinking import keep_ends
 from hermes_messages.tokens import estimate_tokens
 
 __all__ = ["fit_messages", "sample_tokens"]
@@ -70,9 +71,8 @@ def _shortened(message: Message, limit: int) -> Message:
     text = content_text(message.content)
     if len(text) <= limit + _NOTE_ROOM:
         return message
-    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
-    left_out = len(text) - len(head) - len(tail)
-    return replace(message, content=f"{head}\n[... {left_out} characters left out ...]\n{tail}")
+    short = keep_ends(text, limit * 2 // 3, limit // 3, "[... {} characters left out ...]".format)
+    return replace(message, content=short)
 
 
 _NOTE_ROOM: Final = 50

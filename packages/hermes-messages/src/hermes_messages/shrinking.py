@@ -1,4 +1,5 @@
-"""Pure steps that make a conversation smaller: where it may be cut, a summary, old images, long arguments.
+"""Pure steps that make a conversation smaller: where it may be cut, a summary, old images, long arguments,
+long texts.
 
 They return new lists and messages and never change one. The lists they take are valid transcripts (see
 `hermes_messages.repair` for others), and so are the lists they return.
@@ -16,7 +17,7 @@ They return new lists and messages and never change one. The lists they take are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ __all__ = [
     "SMALLEST_ARGUMENT_LIMIT",
     "ShortenedCalls",
     "boundary_near",
+    "keep_ends",
     "last_boundary",
     "retire_images",
     "shorten_arguments",
@@ -122,6 +124,30 @@ def _without_oldest_images(content: tuple[Part, ...], number: int) -> tuple[Part
         else:
             parts.append(part)
     return tuple(parts)
+
+
+def keep_ends(
+    text: str, head: int, tail: int, note: Callable[[int], str], *, whole_lines: bool = False
+) -> str:
+    """The first `head` and the last `tail` characters of `text`, and between them, as a line of its own, what
+    `note` says about the number of characters that are left out.
+
+    The ends must not meet: whether a text is long enough to be cut is the caller's to judge. With
+    `whole_lines` each end is moved to the end of a line, where there is one within a quarter of it.
+
+    >>> keep_ends("abcdefghij", 3, 2, lambda left_out: f"[{left_out} more]")
+    'abc\\n[5 more]\\nij'
+    """
+    begin, end = head, len(text) - tail
+    if whole_lines:
+        line_end = text.rfind("\n", begin - begin // 4, begin)
+        begin = line_end + 1 if line_end > 0 else begin
+        line_start = text.find("\n", end, end + tail // 4)
+        end = line_start + 1 if line_start >= 0 else end
+    first, last = text[:begin], text[end:]
+    shown = first.rstrip() if whole_lines else first
+    middle = f"{shown}\n{note(end - begin)}"
+    return f"{middle}\n{last}" if last else middle
 
 
 SMALLEST_ARGUMENT_LIMIT: Final = 256

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hermes_messages.shrinking import keep_ends
+
 __all__ = ["HeadAndTail", "RoundBudget", "cut_middle"]
 
 _HEAD_SHARE = 0.6
@@ -15,17 +17,12 @@ def cut_middle(text: str, limit: int, note: str) -> str:
     """
     if len(text) <= limit:
         return text
-    head_end = max(1, int(limit * _HEAD_SHARE))
-    tail_start = len(text) - (limit - head_end)
-    line_end = text.rfind("\n", head_end - head_end // 4, head_end)
-    if line_end > 0:
-        head_end = line_end + 1
-    line_start = text.find("\n", tail_start, tail_start + (len(text) - tail_start) // 4)
-    if line_start >= 0:
-        tail_start = line_start + 1
-    head, tail = text[:head_end], text[tail_start:]
-    middle = note.format(left_out=tail_start - head_end)
-    return f"{head.rstrip()}\n{middle}\n{tail}" if tail else f"{head.rstrip()}\n{middle}"
+    head = max(1, int(limit * _HEAD_SHARE))
+
+    def middle(left_out: int) -> str:
+        return note.format(left_out=left_out)
+
+    return keep_ends(text, head, limit - head, middle, whole_lines=True)
 
 
 class RoundBudget:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from hermes_loop.compression.protocol import CompressionPlan
 from hermes_loop.compression.settings import CompressionSettings
 from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage, estimate_tokens
-from hermes_messages.shrinking import boundary_near, last_boundary, retire_images
+from hermes_messages.shrinking import boundary_near, keep_ends, last_boundary, retire_images
 
 __all__ = [
     "NOTHING_BEFORE",
@@ -131,11 +131,13 @@ def _shortened(message: Message, limit: int) -> Message:
 
 def shortened_text(text: str, limit: int, what: str = "", hint: str = "") -> str:
     """The beginning and the end of `text`, about `limit` characters, and where the rest is."""
-    head, tail = text[: limit * 2 // 3], text[-limit // 3 :]
-    left_out = len(text) - len(head) - len(tail)
     of = f" {what}" if what else ""
-    note = f"[... {left_out} characters{of} are left out; the session's history has them{hint} ...]"
-    return f"{head}\n{note}\n{tail}"
+
+    def note(left_out: int) -> str:
+        return f"[... {left_out} characters{of} are left out; the session's history has them{hint} ...]"
+
+    head = limit * 2 // 3
+    return keep_ends(text, head, limit - head, note)
 
 
 def joined(
