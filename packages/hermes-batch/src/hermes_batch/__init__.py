@@ -6,7 +6,16 @@ statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
 """
 
 from hermes_batch.distributions import DISTRIBUTIONS
-from hermes_batch.errors import DatasetError, RunAbortedError, RunExistsError, RunLockedError
+from hermes_batch.engines import RowEngine, RowJob
+from hermes_batch.errors import (
+    DatasetError,
+    EngineLostError,
+    EngineStartError,
+    RunAbortedError,
+    RunExistsError,
+    RunLockedError,
+    WorkerLostError,
+)
 from hermes_batch.progress import BarProgress, LineProgress, NoProgress, Progress
 from hermes_batch.records import Record, ToolStats, Turn
 from hermes_batch.rows import BadRow, PromptRow
@@ -20,14 +29,19 @@ __all__ = [
     "BatchRunner",
     "BatchStatistics",
     "DatasetError",
+    "EngineLostError",
+    "EngineStartError",
     "LineProgress",
     "NoProgress",
     "Progress",
     "PromptRow",
     "Record",
+    "RowEngine",
+    "RowJob",
     "RunAbortedError",
     "RunExistsError",
     "RunLockedError",
     "ToolStats",
     "Turn",
+    "WorkerLostError",
 ]

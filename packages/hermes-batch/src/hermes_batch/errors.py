@@ -4,7 +4,10 @@ HermesError
 |-- DatasetError      a dataset file that can not be read, or holds no usable row
 |-- RunExistsError    a run directory that has results, and no wish to resume was given
 |-- RunLockedError    another live process works on this run
-`-- RunAbortedError   the run was stopped early because nothing works any more; finished rows are kept
+|-- RunAbortedError   the run was stopped early because nothing works any more; finished rows are kept
+|-- EngineStartError  what is to run the rows could not be started or reached; nothing was written
+|-- EngineLostError   what runs the rows has gone; finished rows are kept
+`-- WorkerLostError   one worker has gone; the driver hands its rows out again
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ from pathlib import Path
 
 from hermes_messages import ConfigurationError, HermesError
 
-__all__ = ["DatasetError", "RunAbortedError", "RunExistsError", "RunLockedError"]
+__all__ = [
+    "DatasetError",
+    "EngineLostError",
+    "EngineStartError",
+    "RunAbortedError",
+    "RunExistsError",
+    "RunLockedError",
+    "WorkerLostError",
+]
 
 
 class DatasetError(ConfigurationError):
@@ -41,3 +52,15 @@ class RunLockedError(ConfigurationError):
 
 class RunAbortedError(HermesError):
     """The run was stopped because row after row failed. Finished rows are kept; resume when it is mended."""
+
+
+class EngineStartError(ConfigurationError):
+    """What is to run the rows could not be started or reached. Nothing was written."""
+
+
+class EngineLostError(HermesError):
+    """What runs the rows has gone, or can run no more. Finished rows are kept; resume when it is mended."""
+
+
+class WorkerLostError(HermesError):
+    """The worker of a row has gone, and nobody knows what came of the row."""

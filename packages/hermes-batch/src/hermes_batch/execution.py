@@ -9,17 +9,18 @@ from contextlib import aclosing
 from pathlib import Path
 
 from hermes_batch.dataset import RowOrder, read_dataset, sorted_in_windows
-from hermes_batch.errors import RunAbortedError
+from hermes_batch.engines import RowEngine
+from hermes_batch.errors import EngineLostError, RunAbortedError
 from hermes_batch.packed import RowHashes
 from hermes_batch.plan import Plan
 from hermes_batch.progress import Progress
+from hermes_batch.records import Record
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.row_retries import run_row_with_retries
 from hermes_batch.row_runner import RowSettings
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
 from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_workers
-from hermes_messages.protocols import AgentFactory
 
 __all__ = ["Execution"]
 
@@ -37,7 +38,7 @@ class Execution:
         dataset_file: Path,
         hashes: RowHashes,
         plan: Plan,
-        factory: AgentFactory,
+        engine: RowEngine,
         settings: RowSettings,
         writer: ShardWriter,
         streak: FailureStreak,
@@ -51,7 +52,7 @@ class Execution:
         self._hashes = hashes
         self._todo = plan.todo
         self._finished = plan.finished
-        self._factory = factory
+        self._engine = engine
         self._settings = settings
         self._writer = writer
         self._streak = streak
@@ -99,11 +100,9 @@ class Execution:
         if not self._hashes.holds(row.index, row.content_hash):
             self._give_up(f"{self._dataset_file}, line {row.line}, changed while the run read it")
             return
-        record = (
-            bad_row_record(row)
-            if isinstance(row, BadRow)
-            else await run_row_with_retries(row, self._factory, self._settings, self._stop.asked)
-        )
+        record = await self._record_of(row)
+        if record is None:
+            return
         await self._writer.append(record)
         self._finished += 1
         self._progress.row(record)
@@ -113,6 +112,16 @@ class Execution:
             self._give_up(f"row {record.prompt_index} failed ({record.reason}: {record.error})")
         if self._finished % _CHECKPOINT_EVERY_ROWS == 0:
             await self._write_checkpoint()
+
+    async def _record_of(self, row: Row) -> Record | None:
+        """What became of a row; None when it is left for resume."""
+        if isinstance(row, BadRow):
+            return bad_row_record(row)
+        try:
+            return await run_row_with_retries(row, self._engine, self._settings, self._stop.asked)
+        except EngineLostError as error:
+            self._give_up(str(error))
+            return None
 
     def _give_up(self, trouble: str) -> None:
         """Begin no further row; those that run may end."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
 
+from hermes_batch.engines import RowEngine
+from hermes_batch.errors import WorkerLostError
 from hermes_batch.records import Record
-from hermes_batch.row_runner import RowSettings, run_row
+from hermes_batch.redelivery import GiveUpRow, HandOutAgain, LeaveForResume, after_loss
+from hermes_batch.row_records import Outcome, record_of
+from hermes_batch.row_runner import RowSettings, toolsets_for
 from hermes_batch.rows import PromptRow
-from hermes_messages.protocols import AgentFactory
 
 __all__ = ["may_pass", "pause_s", "run_row_with_retries", "with_earlier_costs"]
+
+logger = logging.getLogger(__name__)
 
 _PASSING_REASONS = frozenset({"row_timeout", "internal_error"})
 _FIRST_PAUSE_S = 1.0
@@ -45,17 +51,39 @@ def with_earlier_costs(record: Record, earlier: Sequence[Record]) -> Record:
 
 
 async def run_row_with_retries(
-    row: PromptRow, factory: AgentFactory, settings: RowSettings, stop: asyncio.Event
-) -> Record:
+    row: PromptRow, engine: RowEngine, settings: RowSettings, stop: asyncio.Event
+) -> Record | None:
     """Run `row` up to `settings.attempts` times, with growing pauses; a stop ends the trying, not the attempt
-    that runs. Raises as `run_row`."""
+    that runs. None when the row is left for resume. Raises as `RowEngine.run_row`, but for a lost worker."""
     earlier: list[Record] = []
-    while True:
-        record = await run_row(row, factory, settings)
+    while (record := await _run_in_spite_of_losses(row, engine, settings, stop)) is not None:
         attempt = len(earlier) + 1
         if attempt >= settings.attempts or not may_pass(record) or await _stopped(stop, pause_s(attempt)):
             return with_earlier_costs(record, earlier)
         earlier.append(record)
+    return with_earlier_costs(earlier.pop(), earlier) if earlier else None
+
+
+async def _run_in_spite_of_losses(
+    row: PromptRow, engine: RowEngine, settings: RowSettings, stop: asyncio.Event
+) -> Record | None:
+    """One attempt, handed out again when its worker is lost."""
+    losses = 0
+    while True:
+        try:
+            return await engine.run_row(row)
+        except WorkerLostError as error:
+            losses += 1
+            verdict = after_loss(losses, last=str(error), stopping=stop.is_set())
+            logger.warning("row %d: its worker was lost (%s)", row.index, error)
+        match verdict:
+            case HandOutAgain():
+                continue
+            case LeaveForResume():
+                return None
+            case GiveUpRow(error=explained):
+                lost = Outcome(status="error", reason="worker_lost", error=explained)
+                return record_of(row, lost, toolsets=toolsets_for(row, settings))
 
 
 async def _stopped(stop: asyncio.Event, seconds: float) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from hermes_batch.agent_options import AgentOptions, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
 from hermes_batch.dataset import RowOrder, ScannedDataset, scan_dataset
 from hermes_batch.distributions import check_distribution, distribution_named
+from hermes_batch.engines import RowEngine, RowJob, engine_named
 from hermes_batch.errors import RunAbortedError, RunExistsError, RunLockedError
 from hermes_batch.execution import Execution
 from hermes_batch.files import FileLock, make_directory, path_exists, remove_leftovers, replace_file
@@ -33,10 +33,6 @@ from hermes_messages.protocols import AgentFactory
 
 __all__ = ["BatchRunner"]
 
-logger = logging.getLogger(__name__)
-
-_CLOSE_LIMIT_S = 30.0
-
 
 class BatchRunner:
     """Runs the prompts of a dataset through agents and keeps one record per row.
@@ -46,12 +42,16 @@ class BatchRunner:
 
     `batch_size` is the number of rows in a shard. `toolsets` names the toolsets of every row; without it they
     are drawn from `distribution`, a name or a mapping of toolsets to probabilities. `agent_factory` replaces
-    the default agents (those of the extra `agent`); the caller opens nothing and closes what it made. A row
-    whose host fails or whose time runs out has `attempts` attempts. `failure_limit` rows in a row whose host
-    can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that in which
-    rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when merging, rows
-    in which the model invented a tool. Times are in seconds. `log_prefix_chars` has no effect: texts are not
-    shown.
+    the default agents (those of the extra `agent`); the caller opens nothing and closes what it made. It may
+    be the name of a callable that makes one, `package.module:name`; what that makes is closed here. `engine`
+    says where rows run: `local` is this process; other names are entry points of the group
+    `hermes.row_engines`; a `RowEngine` may be given itself. `engine_settings` are that engine's own.
+
+    A row whose host fails or whose time runs out has `attempts` attempts. `failure_limit` rows in a row whose
+    host can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that in
+    which rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when
+    merging, rows in which the model invented a tool. Times are in seconds. `log_prefix_chars` has no effect:
+    texts are not shown.
     """
 
     def __init__(
@@ -94,7 +94,9 @@ class BatchRunner:
         grace_s: float = 30.0,
         failure_limit: int | None = None,
         seed: int = 0,
-        agent_factory: AgentFactory | None = None,
+        agent_factory: AgentFactory | str | None = None,
+        engine: RowEngine | str = "local",
+        engine_settings: Mapping[str, JsonValue] | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Stores what is given. Raises `ConfigurationError` for a value that can not work; opens nothing."""
@@ -151,7 +153,10 @@ class BatchRunner:
         self._sync_every_s = sync_every_s
         self._drop_unknown_tools = drop_unknown_tools
         self._progress = SteadyProgress(progress or (progress_for() if verbose else NoProgress()))
-        self._given_factory = agent_factory
+        self._agents = agent_factory
+        if not isinstance(engine, str) and engine_settings:
+            raise ConfigurationError("engine_settings are for an engine that is given by its name")
+        self._engine = engine_named(engine, engine_settings or {}) if isinstance(engine, str) else engine
         self._agent_options = AgentOptions(
             toolsets=self._settings.toolsets or tuple(self._settings.distribution),
             state_db=self._files.state_db,
@@ -206,7 +211,7 @@ class BatchRunner:
                 locked = await path_exists(self._files.lock)
                 if locked:
                     await self._take_lock(stack)
-                factory = await self._open_factory(stack)
+                await self._open_engine(stack)
                 if not locked:
                     await self._take_lock(stack)
                 await self._refuse_earlier_results(resume)
@@ -216,7 +221,7 @@ class BatchRunner:
                 aborted = None
                 if not self._stop.requested:
                     plan = make_plan(dataset.hashes, recorded, self._retry)
-                    aborted = await self._execute(dataset, plan, factory)
+                    aborted = await self._execute(dataset, plan)
                     recorded = await self._recorded() if plan.todo else recorded
                 statistics = await self._merge(dataset, recorded, aborted)
             if aborted is not None:
@@ -253,16 +258,15 @@ class BatchRunner:
         if not resume and await shard_names(self._files.shards):
             raise RunExistsError(self._files.directory)
 
-    async def _open_factory(self, stack: AsyncExitStack) -> AgentFactory:
-        factory = self._given_factory
-        if factory is None:
-            from hermes_batch.default_agent import DefaultAgentFactory
-
-            factory = DefaultAgentFactory(self._agent_options)
-            stack.push_async_callback(_close_factory, factory)
+    async def _open_engine(self, stack: AsyncExitStack) -> None:
+        job = RowJob(
+            settings=self._settings,
+            agents=self._agent_options if self._agents is None else self._agents,
+            num_workers=self._num_workers,
+        )
+        stack.push_async_callback(self._engine.close)
         with suppress(StoppedError):
-            await supervised(factory.open(), what="opening the agents", until=self._stop.asked)
-        return factory
+            await supervised(self._engine.open(job), what="opening the engine", until=self._stop.asked)
 
     async def _take_lock(self, stack: AsyncExitStack) -> None:
         try:
@@ -288,15 +292,13 @@ class BatchRunner:
             )
         return recorded.records
 
-    async def _execute(
-        self, dataset: ScannedDataset, plan: Plan, factory: AgentFactory
-    ) -> RunAbortedError | None:
+    async def _execute(self, dataset: ScannedDataset, plan: Plan) -> RunAbortedError | None:
         """Run the rows that are left. Returns the error that ended the run early, if one did."""
         execution = Execution(
             dataset_file=self._dataset_file,
             hashes=dataset.hashes,
             plan=plan,
-            factory=factory,
+            engine=self._engine,
             settings=self._settings,
             writer=ShardWriter(
                 self._files.shards, rows_per_shard=self._batch_size, sync_every_s=self._sync_every_s
@@ -343,11 +345,3 @@ class BatchRunner:
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
         )
-
-
-async def _close_factory(factory: AgentFactory) -> None:
-    """Close our own agents' shared parts. The run's results are on the disk, however that goes."""
-    try:
-        await supervised(factory.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
-    except Exception:
-        logger.exception("the agents could not be closed")
