@@ -55,6 +55,12 @@ class Lease(Protocol):
         """Whether someone else has it by now."""
         ...
 
+    @property
+    def shared(self) -> bool:
+        """Whether there is anybody to share the session with. Otherwise it is neither waited for nor given
+        back."""
+        ...
+
     async def admit(self) -> None:
         """Wait until it is ours. A cancelled wait leaves nothing held."""
         ...
@@ -121,6 +127,11 @@ class StoreLease:
     def lost(self) -> bool:
         """Whether someone else has it by now."""
         return self._lost
+
+    @property
+    def shared(self) -> bool:
+        """With whoever else has the store."""
+        return True
 
     async def admit(self) -> None:
         """Wait until it is ours; a cancelled wait leaves nothing held."""
@@ -255,6 +266,11 @@ class LocalLease:
         """Whether someone else has it by now."""
         return False
 
+    @property
+    def shared(self) -> bool:
+        """With the other agents that have the store, if there is one."""
+        return self._store is not None
+
     async def admit(self) -> None:
         """Wait until it is ours; a cancelled wait leaves nothing held."""
         if self._store is None:
@@ -294,8 +310,8 @@ def lease_for(
     return StoreLease(leases, session_id, holder, ttl_s=ttl_s, clock=clock)
 
 
-def _with_leases(store: object) -> SupportsLeases | None:
-    return store if isinstance(store, SupportsLeases) else None
+def _with_leases(store: object | None) -> SupportsLeases | None:
+    return store if store is not None and isinstance(store, SupportsLeases) else None
 
 
 @asynccontextmanager
@@ -314,11 +330,12 @@ async def admitted(
     """
     await background.cancel(BACKGROUND_LIMIT_S)
     log("cancel_background")
-    with interrupt.scope() as waiting:
-        await lease.admit()
-    if waiting.cancelled_caught:
-        yield False
-        return
+    if lease.shared:
+        with interrupt.scope() as waiting:
+            await lease.admit()
+        if waiting.cancelled_caught:
+            yield False
+            return
     log("lease.admit")
     try:
         lease.start(lambda: interrupt.request(hard=True))
@@ -328,10 +345,11 @@ async def admitted(
         bounds = bounds.cancelled()
         raise
     finally:
-        try:
-            await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
-        except TimeoutError:
-            logger.warning("giving the lease back took too long; it will expire")
+        if lease.shared:
+            try:
+                await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
+            except TimeoutError:
+                logger.warning("giving the lease back took too long; it will expire")
 
 
 async def _give_back(lease: Lease, log: Callable[[str], None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import is_being_cancelled
@@ -209,6 +210,8 @@ class TurnEvents:
                 else:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
+        self.listened_to = any(given is not None for given in (*astuple(callbacks), stream_callback, sink))
+        """Whether anyone hears of anything; otherwise an event is not even made note of."""
         self._interrupt = interrupt or InterruptFlag()
         self._shown = ShownText()
         self._turn_is_open = False
@@ -224,12 +227,15 @@ class TurnEvents:
     async def emit(self, event: TurnEvent) -> None:
         """Hand `event` to its listeners, in order. A tool that ends without having started (its arguments
         could not be read) starts first, so that starts and ends are always balanced."""
+        if not self.listened_to:
+            return
         if isinstance(event, ToolEnded) and event.call.id not in self._open_tools:
             await self.emit(ToolStarted(event.call))
         self._note(event)
         match event:
             case TextDelta(text=text):
-                await self._show(self._shown.feed(text))
+                if self._plain:
+                    await self._show(self._shown.feed(text))
                 for listener, _ in self._resettable:
                     await self._call("stream_delta", listener, text)
             case AttemptDiscarded():

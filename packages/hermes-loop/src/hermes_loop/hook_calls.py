@@ -37,6 +37,8 @@ AFTER_CANCEL_S: Final = 2.0
 
 async def gather_note(turn: TurnState, deps: TurnDeps, message: UserMessage) -> None:
     """Ask the memory, then the pre-model hooks, for what the model should know in this turn."""
+    if not deps.hooks.prefetch_memory and not deps.hooks.pre_model:
+        return
     context = _context(turn)
     asked: list[tuple[object, str, Callable[[], Awaitable[str | None]]]] = [
         *(
@@ -82,6 +84,9 @@ async def transform_tool_result(
 async def after_turn(turn: TurnState, deps: TurnDeps, result: ConversationResult) -> None:
     """Tell the memory and the post-turn hooks, each once, in bounded time. Their failures join those of
     `result`. After a lost lease the memory, like everything that is kept, is left alone."""
+    result["cleanup_errors"] = list_failures(turn)
+    if not deps.hooks.sync_memory and not deps.hooks.post_turn:
+        return
     context = _context(turn)
     limit_s = AFTER_CANCEL_S if result["turn_exit_reason"] == "cancelled" else AFTER_TURN_S
     with anyio.move_on_after(limit_s) as scope:
@@ -99,6 +104,8 @@ async def around_turn(
     turn: TurnState, deps: TurnDeps, body: Callable[[], Awaitable[ConversationResult]]
 ) -> ConversationResult:
     """Run `body` inside the hooks that go around a turn. Raises `TurnStoppedError` of one that refuses it."""
+    if not deps.hooks.around_turn:
+        return await body()
     entered: list[_Entered] = []
     failure: BaseException | None = None
     try:

@@ -191,5 +191,5 @@ class Journal:
         return self._marks is not None and not record.complete and record.marked != record.pending
 
 
-def _with_suspension(store: object) -> SupportsSuspension | None:
-    return store if isinstance(store, SupportsSuspension) else None
+def _with_suspension(store: object | None) -> SupportsSuspension | None:
+    return store if store is not None and isinstance(store, SupportsSuspension) else None

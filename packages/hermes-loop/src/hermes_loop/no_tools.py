@@ -34,6 +34,10 @@ class NoTools:
             results.append(result)
         return RoundOutcome(results=tuple(results))
 
+    def is_idle(self, task_id: str | None = None) -> bool:  # noqa: ARG002 - as others have it
+        """There is never anything to release."""
+        return True
+
     async def release(self, task_id: str) -> None:
         """Nothing to release."""
 

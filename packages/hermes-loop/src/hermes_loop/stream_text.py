@@ -10,36 +10,33 @@ __all__ = ["ShownText"]
 
 
 class ShownText:
-    """What was shown of one model call, over all of its attempts."""
+    """What was shown of one model call, over all of its attempts.
 
-    __slots__ = ("_attempt", "_holding", "_shown")
+    While nothing is held, what comes is kept in pieces: a long answer comes in thousands of them.
+    """
+
+    __slots__ = ("_attempt", "_holding", "_pieces", "_shown")
 
     def __init__(self) -> None:
         self._shown = ""
+        self._pieces: list[str] = []
         self._attempt = ""
         self._holding = False
-
-    @property
-    def anything(self) -> bool:
-        """Whether any text was shown."""
-        return bool(self._shown)
 
     def begin_attempt(self) -> None:
         """A new attempt starts from nothing."""
+        if not self._holding:
+            self._shown = "".join((self._shown, *self._pieces))
+            self._pieces.clear()
         self._attempt = ""
         self._holding = bool(self._shown)
 
-    def reset(self) -> None:
-        """The host threw away what was shown."""
-        self._shown = self._attempt = ""
-        self._holding = False
-
     def feed(self, text: str) -> str:
         """More text of this attempt; what to show of it now."""
-        self._attempt += text
         if not self._holding:
-            self._shown += text
+            self._pieces.append(text)
             return text
+        self._attempt += text
         if len(self._attempt) <= len(self._shown):
             return "" if self._shown.startswith(self._attempt) else self._show_whole()
         if self._attempt.startswith(self._shown):

@@ -15,6 +15,7 @@ from hermes_loop.compression.control import CompressionControl
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
 from hermes_loop.hooks import Hooks
+from hermes_loop.idle import SupportsIdle
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.output_type import OutputContract
 from hermes_loop.recovery_policy import RecoveryPolicy
@@ -93,6 +94,7 @@ class TurnDeps:
     trajectory_dir: str | None = None
     compression: CompressionControl | None = None
     runtime: SupportsWholeTurn | None = None
+    idle: SupportsIdle | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
     bounds: Bounds = field(default_factory=Bounds)
@@ -160,7 +162,7 @@ class TurnState:
     unknown_tool_rounds: int = 0
     tools_started: bool = False
     refused_decisions: ConfigurationError | None = None
-    attempt_text: str = ""
+    attempt_parts: list[str] = field(default_factory=list)
     error_kind: ErrorKind | None = None
     best_answer: str | None = None
     structured_output: object = None
@@ -181,6 +183,18 @@ class TurnState:
         """The tools that the model may call now: none in the summary call, and none while it corrects the
         form of its answer, for some hosts keep to a schema only without tools."""
         return () if self.summary_call or self.correcting else self.snapshot.tools
+
+    @property
+    def attempt_text(self) -> str:
+        """The visible text of the live attempt so far; a long answer comes in thousands of pieces."""
+        parts = self.attempt_parts
+        if len(parts) > 1:
+            parts[:] = ("".join(parts),)
+        return parts[0] if parts else ""
+
+    @attempt_text.setter
+    def attempt_text(self, text: str) -> None:
+        self.attempt_parts[:] = (text,) if text else ()
 
     def interruption(self) -> Stop | None:
         """Why the turn has to stop at this boundary; None when it need not."""

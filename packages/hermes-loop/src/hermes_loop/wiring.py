@@ -11,6 +11,7 @@ from hermes_loop.child_agents import ChildAgents
 from hermes_loop.clock import SystemClock
 from hermes_loop.discovery import make_executor, make_hook, make_store
 from hermes_loop.hooks import Hooks, check_hook, collect_hooks
+from hermes_loop.idle import as_idle
 from hermes_loop.no_tools import NoTools
 from hermes_loop.options import AgentOptions
 from hermes_loop.route_making import make_routes
@@ -39,6 +40,7 @@ class Wiring:
         self._store: SessionStore | None = None
         self._routes: Routes | None = None
         self._hooks = Hooks()
+        self._deps: TurnDeps | None = None
         self._owned: list[tuple[str, Callable[[], Awaitable[None]]]] = []
 
     @property
@@ -64,7 +66,13 @@ class Wiring:
         return self._routes
 
     def turn_deps(self, steering: Steering, bounds: Bounds) -> TurnDeps:
-        """What a turn is given to work with."""
+        """What a turn is given to work with: the same for all turns, as long as the working directory is."""
+        cwd = self.cwd
+        if self._deps is None or self._deps.cwd != cwd:
+            self._deps = self._make_deps(steering, bounds, cwd)
+        return self._deps
+
+    def _make_deps(self, steering: Steering, bounds: Bounds, cwd: str) -> TurnDeps:
         options = self._options
         return TurnDeps(
             routes=self.routes,
@@ -83,7 +91,7 @@ class Wiring:
                 output=options.output,
             ),
             session_info=options.session_info,
-            cwd=self.cwd,
+            cwd=cwd,
             system_prompt=options.system_prompt,
             identity=options.identity,
             ephemeral_system_prompt=options.ephemeral_system_prompt,
@@ -92,6 +100,7 @@ class Wiring:
             trajectory_dir=options.trajectory_dir,
             compression=options.compression,
             runtime=options.runtime,
+            idle=as_idle(self.executor),
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
             clock=SystemClock(),
@@ -117,7 +126,7 @@ class Wiring:
     async def close(self) -> list[str]:
         """Close what is owned, each on its own, whoever cancels meanwhile; what went wrong. Idempotent."""
         owned, self._owned = self._owned, []
-        self._executor = self._store = self._routes = None
+        self._executor = self._store = self._routes = self._deps = None
         errors: list[str] = []
         if owned:
             try:

@@ -81,6 +81,9 @@ class Executor:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._toolsets = tuple(toolsets)
+        self._refreshers = [one for one in self._toolsets if isinstance(one, SupportsRefresh)]
+        self._guides = [one for one in self._toolsets if isinstance(one, SupportsGuidance)]
+        self._closers = [one for one in self._toolsets if isinstance(one, SupportsClose)]
         self._own_tools = tuple(own_tools)
         self._settings = (settings or ExecutorSettings()).checked()
         known = secret_values(os.environ if environment is None else environment)
@@ -103,16 +106,15 @@ class Executor:
         """The tools of this turn. Toolsets that follow the conversation look at `context.history`."""
         self._guardrails.reset()
         self._budgets.reset()
-        for toolset in self._toolsets:
-            if isinstance(toolset, SupportsRefresh):
-                await toolset.refresh(context)
+        for toolset in self._refreshers:
+            await toolset.refresh(context)
         self._registry, self._unavailable = self._read_tools()
         unavailable = list(self._unavailable)
         if self._settings.checkpoints:
             reason = await self.checkpoints_of(context.cwd).unavailable_reason()
             if reason is not None:
                 unavailable.append(UnavailableTool("checkpoints", reason))
-        guidance = [toolset.guidance for toolset in self._toolsets if isinstance(toolset, SupportsGuidance)]
+        guidance = [toolset.guidance for toolset in self._guides]
         return ToolSnapshot(
             tools=self._registry.specs,
             unavailable=tuple(unavailable),
@@ -190,18 +192,28 @@ class Executor:
             abandoned=self._abandoned,
         )
 
+    def is_idle(self, task_id: str | None = None) -> bool:
+        """Whether `task_id`, or without one the executor, holds nothing: then its `release`, or `close`, has
+        nothing to wait for."""
+        if task_id is not None:
+            resources = self._resources.get(task_id)
+            return resources is None or resources.is_empty
+        return not (self._resources or self._abandoned or self._closers)
+
     async def release(self, task_id: str) -> None:
         """Stop the processes and remove the temporary files of `task_id`. Idempotent; it is finished even
         when the task that awaits it is cancelled, within 10 s."""
         resources = self._resources.get(task_id)
         if resources is not None:
-            await finish_despite_cancel(resources.release, _RELEASE_LIMIT_S)
+            if not resources.is_empty:
+                await finish_despite_cancel(resources.release, _RELEASE_LIMIT_S)
             self._resources.pop(task_id, None)
 
     async def close(self) -> None:
         """Release every task and close the toolsets. Idempotent."""
         self._closed = True
-        await finish_despite_cancel(self._close, 2 * _RELEASE_LIMIT_S)
+        if not self.is_idle():
+            await finish_despite_cancel(self._close, 2 * _RELEASE_LIMIT_S)
 
     async def _close(self) -> None:
         for task in self._abandoned:
@@ -211,9 +223,8 @@ class Executor:
         for task_id, resources in list(self._resources.items()):
             await resources.release()
             self._resources.pop(task_id, None)
-        for toolset in self._toolsets:
-            if isinstance(toolset, SupportsClose):
-                await toolset.close()
+        for toolset in self._closers:
+            await toolset.close()
 
     def _make_context(self, call: ToolCall, round_: RoundContext) -> CallContext:
         resources = self._resources.get(round_.task_id)

@@ -46,6 +46,11 @@ class TaskResources:
         """Have `release` awaited when the task's resources are released. It must be safe to call twice."""
         self._releases.append(release)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to release."""
+        return not self._releases and self.directory is None
+
     def forget(self, release: Release) -> None:
         """Take back what was registered; what is not there is fine."""
         with contextlib.suppress(ValueError):

@@ -181,8 +181,10 @@ async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest
                 async for event in events:
                     if isinstance(event, ResponseDone):
                         response = event.response
-                    else:
+                    elif turn.events.listened_to:
                         await show(turn, event, this)
+                    elif isinstance(event, TextDelta):
+                        turn.attempt_parts.append(event.text)
         except ProviderError as error:
             return Failed(error, shown_text=bool(turn.attempt_text))
         except Exception as error:
@@ -219,7 +221,7 @@ async def show(turn: TurnState, event: StreamEvent, attempt: object) -> None:
         return
     match event:
         case TextDelta(text=text):
-            turn.attempt_text += text
+            turn.attempt_parts.append(text)
             await turn.events.emit(event)
         case ReasoningDelta() | ToolCallStarted():
             await turn.events.emit(event)

@@ -30,6 +30,8 @@ async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conv
     Every step stands alone: what one of them raises is kept in `cleanup_errors`. A cancellation that comes
     meanwhile is raised when the steps are done. After a lost lease nothing is written.
     """
+    if _is_instant(turn, deps):
+        return await _finalize(turn, deps, ending)
     bounds = deps.bounds.cancelled() if ending.reason == "cancelled" else deps.bounds
     try:
         return await finish_despite_cancel(lambda: _finalize(turn, deps, ending), bounds)
@@ -37,6 +39,20 @@ async def finalize_turn(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conv
         turn.cleanup_errors.append("finalization did not finish in time; unsaved messages are in the result")
         log_phase(turn, "finalize_turn", "TimedOut", logging.WARNING)
         return build_result(turn, deps, ending)
+
+
+def _is_instant(turn: TurnState, deps: TurnDeps) -> bool:
+    """Whether the steps have nothing to wait for. Then no cancellation can come between them, and the task
+    that would hold it off is spared."""
+    return (
+        deps.store is None
+        and deps.trajectory_dir is None
+        and deps.idle is not None
+        and deps.idle.is_idle(turn.task_id)
+        and not deps.hooks.sync_memory
+        and not deps.hooks.post_turn
+        and not turn.events.listened_to
+    )
 
 
 async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> ConversationResult:

@@ -135,6 +135,7 @@ async def _execute(
     async def tool_complete(call: ToolCall, result: ToolMessage) -> None:
         await turn.events.emit(ToolEnded(call, _stored(record, call, result)))
 
+    told = turn.events.listened_to
     context = RoundContext(
         session_id=turn.session_id,
         task_id=turn.task_id,
@@ -144,9 +145,9 @@ async def _execute(
         on_result=on_result,
         store=deps.store,
         agent_factory=deps.agent_factory,
-        tool_start=tool_start,
-        tool_progress=tool_progress,
-        tool_complete=tool_complete,
+        tool_start=tool_start if told else None,
+        tool_progress=tool_progress if told else None,
+        tool_complete=tool_complete if told else None,
         clarify=deps.callbacks.clarify,
         approval=deps.callbacks.approval,
         secrets=deps.routes.secrets(),
