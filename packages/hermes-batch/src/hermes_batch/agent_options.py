@@ -10,7 +10,11 @@ from msgspec import Struct
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
 
-__all__ = ["AgentOptions", "ProviderRouting"]
+__all__ = ["AgentOptions", "FallbackModel", "ProviderRouting"]
+
+FallbackModel = str | Mapping[str, JsonValue]
+"""`"provider/model"`, or a mapping with `model` and, as needed, `provider`, `base_url`, `api_key`,
+`settings`."""
 
 
 class ProviderRouting(Struct, frozen=True, kw_only=True):
@@ -42,15 +46,17 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     """The options that all agents of a run share. None means the default of the layer concerned.
 
     `provider` None chooses: `base_url` given, the host there; else the first of OpenRouter and OpenAI whose
-    key is in the environment; else the embedded local model. `api_key` is left out of the repr.
+    key is in the environment; else the embedded local model. `fallback_models` are tried where that fails, as
+    `AIAgent` takes them. Without a `state_db` no session is kept. `api_key` is left out of the repr.
     """
 
     toolsets: tuple[str, ...]
-    state_db: Path
+    state_db: Path | None
     provider: str | None = None
     base_url: str | None = None
     api_key: str | None = None
     model: str | None = None
+    fallback_models: tuple[FallbackModel, ...] = ()
     provider_settings: Mapping[str, JsonValue] = {}
     routing: ProviderRouting = ProviderRouting()
     ephemeral_system_prompt: str | None = None

@@ -1,4 +1,4 @@
-"""The command line: `hermes-batch run|resume|merge|stats|export|view|distributions`.
+"""The command line: `hermes-batch run|resume|merge|stats|compress|export|view|distributions`.
 
 Exit codes: 0 all rows are good; 1 something failed (finished rows are kept); 2 the call can not work and
 nothing was started; 130 stopped by a signal.
@@ -9,15 +9,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from hermes_batch.cli_parser import in_flags, parse, read_settings
+from hermes_batch.cli_compression import compress
+from hermes_batch.cli_parser import in_flags, parse
+from hermes_batch.cli_shared import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    USAGE,
+    api_key,
+    provider_settings,
+    run_until_signal,
+    tell,
+)
 from hermes_batch.distributions import DISTRIBUTIONS, read_distribution
 from hermes_batch.export import export_run
 from hermes_batch.progress import NoProgress, progress_for
@@ -31,13 +40,8 @@ from hermes_messages.argument_text import JsonValue
 
 __all__ = ["main"]
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-
 
 def _runner(arguments: argparse.Namespace) -> BatchRunner:
-    settings = read_settings(arguments.provider_setting)
-    if arguments.model_path is not None:
-        settings["model_path"] = arguments.model_path
     effort = arguments.reasoning_effort
     return BatchRunner(
         dataset_file(arguments),
@@ -46,7 +50,7 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         distribution=_distribution(arguments.distribution),
         max_iterations=arguments.max_iterations,
         base_url=arguments.base_url,
-        api_key=arguments.api_key or _api_key(arguments.api_key_env),
+        api_key=api_key(arguments),
         model=arguments.model,
         num_workers=arguments.num_workers,
         ephemeral_system_prompt=arguments.ephemeral_system_prompt,
@@ -56,7 +60,8 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         provider_sort=arguments.provider_sort,
         reasoning_config=None if effort is None else {"effort": effort},
         provider=arguments.provider,
-        provider_settings=settings,
+        provider_settings=provider_settings(arguments),
+        fallback_models=arguments.fallback_model,
         toolsets=arguments.toolsets,
         output_dir=arguments.output_dir,
         max_samples=arguments.max_samples,
@@ -93,19 +98,6 @@ def dataset_file(arguments: argparse.Namespace) -> Path:
     return kept_standard_input(RunFiles(Path(arguments.output_dir), arguments.run_name).directory)
 
 
-def _api_key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    if not variable.isidentifier():
-        raise ConfigurationError(
-            "--api-key-env takes the name of an environment variable, not the key itself"
-        )
-    key = os.environ.get(variable, "")
-    if not key:
-        raise ConfigurationError(f"the environment variable {variable} is not set")
-    return key
-
-
 def _prefill(file: str | None) -> list[Mapping[str, JsonValue]] | None:
     if file is None:
         return None
@@ -117,41 +109,6 @@ def _prefill(file: str | None) -> list[Mapping[str, JsonValue]] | None:
     except msgspec.DecodeError as error:
         raise ConfigurationError(f"the prefill file {file} is no JSON list of messages: {error}") from error
     return messages
-
-
-async def run_until_signal(runner: BatchRunner, *, resume: bool) -> BatchStatistics:
-    """Run; the first SIGINT or SIGTERM lets running rows end, the second cancels them, the third the run."""
-    loop = asyncio.get_running_loop()
-    run = asyncio.current_task()
-    signals = 0
-
-    def on_signal() -> None:
-        nonlocal signals
-        signals += 1
-        match signals:
-            case 1:
-                _tell("\nstopping: running rows may end; once more to stop at once\n")
-                runner.request_stop()
-            case 2:
-                _tell("\nstopping now; once more to leave the results unmerged\n")
-                runner.request_stop(now=True)
-            case _:
-                if run is not None:
-                    run.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
-    try:
-        return await runner.run(resume=resume)
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-
-def _tell(text: str) -> None:
-    """Write to the terminal, if it is still there."""
-    with suppress(OSError):
-        sys.stderr.write(text)
 
 
 def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
@@ -214,6 +171,7 @@ def _export(arguments: argparse.Namespace) -> int:
                 arguments.format,
                 rows_per=arguments.rows_per,
                 max_tokens=arguments.max_tokens,
+                compressed=arguments.compressed,
             )
         )
     except OSError as error:
@@ -261,7 +219,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             resume = arguments.command == "resume" or arguments.resume
             if arguments.command == "resume":
                 _require_run(runner.files)
-            statistics = asyncio.run(run_until_signal(runner, resume=resume))
+            statistics = asyncio.run(run_until_signal(runner, runner.run(resume=resume)))
         case "merge":
             runner = BatchRunner(
                 dataset_file(arguments),
@@ -272,6 +230,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             statistics = asyncio.run(runner.merge())
         case "stats":
             return _show_statistics(arguments)
+        case "compress":
+            return compress(arguments)
         case "export":
             return _export(arguments)
         case "view":
@@ -292,10 +252,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _dispatch(arguments)
         sys.stdout.flush()
     except ConfigurationError as error:
-        _tell(f"hermes-batch: {in_flags(str(error))}\n")
+        tell(f"hermes-batch: {in_flags(str(error))}\n")
         return USAGE
     except HermesError as error:
-        _tell(f"hermes-batch: {in_flags(str(error))}\n")
+        tell(f"hermes-batch: {in_flags(str(error))}\n")
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has gone. Python's own flush at the end would complain once more.

@@ -26,12 +26,14 @@ _OTHER_NAMES: Final = {
     "reasoning_config": "--reasoning-effort",
     "require_reasoning": "--keep-without-reasoning",
     "provider_settings": "--provider-setting",
+    "fallback_models": "--fallback-model",
 }
 _SAME_NAMES: Final = (
     "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file",
     "ephemeral_system_prompt", "max_iterations", "max_samples", "max_tokens", "num_workers", "output_dir",
     "provider_sort", "providers_allowed", "providers_ignored", "providers_order", "retry_discarded",
-    "retry_failed", "run_name", "model_path",
+    "retry_failed", "run_name", "model_path", "input_tokens", "keep_first", "keep_last",
+    "summary_tokens", "target_tokens",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
 _NAME = re.compile(rf"(?<![\w/.])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
@@ -126,12 +128,14 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="shorten tool results in longer rows; leave out what is longer all the same",
     )
+    export.add_argument("--compressed", action="store_true", help="the rows that hermes-batch compress wrote")
     export.add_argument(
         "--rows-per",
         choices=("conversation", "turn"),
         default="conversation",
         help="one row for each of these",
     )
+    add_compress_arguments(add("compress", "bring long rows to a token target with summaries by a model"))
     view = add("view", "write a page to look at the rows in a browser")
     view.add_argument("run", nargs="?", metavar="RUN", help="its name in --output-dir, or its directory")
     add_place_arguments(view, required=False)
@@ -158,18 +162,8 @@ def add_place_arguments(parser: argparse.ArgumentParser, *, required: bool = Tru
     parser.add_argument("--output-dir", default="data", metavar="DIR", help="the directory of all runs")
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of a run."""
-    add_dataset_arguments(parser)
-    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
-    tools = parser.add_mutually_exclusive_group()
-    tools.add_argument(
-        "--distribution",
-        default="default",
-        metavar="NAME",
-        help="of toolsets; or a .toml or .json file",
-    )
-    tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
+def add_model_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The arguments that say which model answers."""
     model = parser.add_argument_group(
         "the model (with none of these: a key in the environment, else the local model)"
     )
@@ -187,8 +181,73 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting of the provider's own (local: threads=2, port=8080); may be repeated",
     )
+    model.add_argument(
+        "--fallback-model",
+        action="append",
+        default=[],
+        metavar="PROVIDER/MODEL",
+        help="asked where the model fails; may be repeated",
+    )
     model.add_argument("--max-tokens", type=int, metavar="N", help="of one response")
     model.add_argument("--temperature", type=float, metavar="T")
+    return model
+
+
+def add_compress_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a compression."""
+    add_place_arguments(parser)
+    parser.add_argument("--output", metavar="FILE", help="JSONL (compressed.jsonl in the run's directory)")
+    what = parser.add_argument_group("what is compressed")
+    what.add_argument("--target-tokens", type=int, default=15_250, metavar="N", help="of a trajectory")
+    what.add_argument("--summary-tokens", type=int, default=750, metavar="N", help="of a summary, about")
+    what.add_argument(
+        "--input-tokens", type=int, default=24_000, metavar="N", help="of steps that the summariser is shown"
+    )
+    what.add_argument(
+        "--keep-first",
+        type=_names,
+        default="human,gpt,tool",
+        metavar="A,B",
+        help="of whom the first step stays: human, gpt, tool",
+    )
+    what.add_argument("--keep-last", type=int, default=4, metavar="N", help="steps that stay")
+    what.add_argument("--system-notice", default="", metavar="TEXT", help="appended to the system step")
+    what.add_argument(
+        "--on-failed-summary",
+        choices=("keep", "notice", "drop"),
+        default="keep",
+        help="the trajectory; or a notice in place of the steps",
+    )
+    what.add_argument(
+        "--over-limit",
+        choices=("keep", "shorten", "drop"),
+        default="keep",
+        help="what is too long all the same; shorten cuts older tool results",
+    )
+    add_model_arguments(parser)
+    summaries = parser.add_argument_group("summaries")
+    summaries.add_argument("--num-workers", type=int, default=4, metavar="N", help="summaries at once")
+    summaries.add_argument("--attempts", type=int, default=2, metavar="N", help="where host or time fails")
+    summaries.add_argument(
+        "--row-timeout", type=float, default=300.0, metavar="SECONDS", help="of an attempt"
+    )
+    summaries.add_argument("--retry-failed", action="store_true", help="ask again for those that failed")
+    summaries.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a run."""
+    add_dataset_arguments(parser)
+    parser.add_argument("--batch-size", type=int, default=100, metavar="N", help="rows in a shard")
+    tools = parser.add_mutually_exclusive_group()
+    tools.add_argument(
+        "--distribution",
+        default="default",
+        metavar="NAME",
+        help="of toolsets; or a .toml or .json file",
+    )
+    tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
+    model = add_model_arguments(parser)
     model.add_argument("--reasoning-effort", choices=("none", "minimal", "low", "medium", "high"))
     model.add_argument("--ephemeral-system-prompt", metavar="TEXT", help="sent, never saved")
     model.add_argument("--prefill-messages-file", metavar="FILE", help="JSON list of messages, sent first")

@@ -74,7 +74,7 @@ class DefaultAgentFactory:
         )
         if options.model is None and provider.default_model is None:
             raise ConfigurationError(f"provider {name!r} has no default model; name one with --model")
-        store = make_store(str(options.state_db))
+        store = None if options.state_db is None else make_store(str(options.state_db))
         try:
             await provider.open()
         except BaseException:
@@ -92,6 +92,7 @@ class DefaultAgentFactory:
         return AIAgent(
             provider=self._provider,
             model=options.model,
+            fallback_models=list(options.fallback_models),
             session_db=self._store,
             session_id=request.session_id,
             enabled_toolsets=list(options.toolsets if request.toolsets is None else request.toolsets),

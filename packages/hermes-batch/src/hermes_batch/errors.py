@@ -17,6 +17,7 @@ from pathlib import Path
 from hermes_messages import ConfigurationError, HermesError
 
 __all__ = [
+    "GO_ON",
     "DatasetError",
     "EngineLostError",
     "EngineStartError",
@@ -25,6 +26,9 @@ __all__ = [
     "RunLockedError",
     "WorkerLostError",
 ]
+
+GO_ON = "; finished rows are kept, continue with resume=True"
+"""How the error of a run that gave up ends."""
 
 
 class DatasetError(ConfigurationError):

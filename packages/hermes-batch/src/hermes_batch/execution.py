@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermes_batch.dataset import RowOrder, read_dataset, sorted_in_windows
 from hermes_batch.engines import RowEngine
-from hermes_batch.errors import EngineLostError, RunAbortedError
+from hermes_batch.errors import GO_ON, EngineLostError, RunAbortedError
 from hermes_batch.packed import RowHashes
 from hermes_batch.plan import Plan
 from hermes_batch.progress import Progress
@@ -126,7 +126,7 @@ class Execution:
     def _give_up(self, trouble: str) -> None:
         """Begin no further row; those that run may end."""
         if self._aborted is None:
-            self._aborted = RunAbortedError(f"{trouble}; finished rows are kept, continue with resume=True")
+            self._aborted = RunAbortedError(trouble + GO_ON)
         self._stop.request()
 
     async def _write_checkpoint(self) -> None:

@@ -35,25 +35,26 @@ async def export_run(
     *,
     rows_per: RowsPer = "conversation",
     max_tokens: int | None = None,
+    compressed: bool = False,
 ) -> ExportCounts:
     """Write the good rows of a run to `target`, whole or not at all.
 
     With `max_tokens`, results of tools are shortened in rows that are longer; a row that is too long all the
-    same is left out and counted.
+    same is left out and counted. With `compressed`, the rows are those that compression wrote.
 
     A target whose name ends in `.parquet` becomes Parquet (extra `parquet`), any other JSONL. Memory does not
-    grow with the number of rows. Raises `ConfigurationError` when the run has no `trajectories.jsonl` or it
-    holds a line that is no record, `MissingDependencyError`, and `OSError`.
+    grow with the number of rows. Raises `ConfigurationError` when the run has none or they hold a line
+    that is no record, `MissingDependencyError`, and `OSError`.
     """
-    if not await path_exists(files.trajectories):
-        raise ConfigurationError(
-            f"no {files.trajectories}; look at run_name, or let hermes-batch merge write it"
-        )
+    source = files.compressed if compressed else files.trajectories
+    if not await path_exists(source):
+        maker = "compress" if compressed else "merge"
+        raise ConfigurationError(f"no {source}; look at run_name, or let hermes-batch {maker} write it")
     if not await path_exists(target.parent):
         raise ConfigurationError(f"there is no directory {target.parent}")
     if max_tokens is not None and max_tokens < 1:
         raise ConfigurationError(f"max_tokens is {max_tokens}; it must be at least 1")
-    rows = _Rows(files.trajectories, form, rows_per, max_tokens)
+    rows = _Rows(source, form, rows_per, max_tokens)
     if target.suffix == ".parquet":
         await _write_parquet(rows, target)
     else:

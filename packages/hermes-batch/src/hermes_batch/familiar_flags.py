@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from hermes_batch.cli import USAGE
 from hermes_batch.cli import main as cli_main
+from hermes_batch.cli_shared import USAGE
 
 __all__ = ["main", "translate"]
 

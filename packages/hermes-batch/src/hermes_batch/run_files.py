@@ -26,4 +26,7 @@ class RunFiles:
         self.statistics = self.directory / "statistics.json"
         self.checkpoint = self.directory / "checkpoint.json"
         self.state_db = self.directory / "state.db"
+        self.compressed = self.directory / "compressed.jsonl"
+        self.compression = self.directory / "compression.json"
+        self.compression_lock = self.directory / ".compression.lock"
         self.lock = self.directory / ".lock"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes_batch.agent_options import AgentOptions, ProviderRouting
+from hermes_batch.agent_options import AgentOptions, FallbackModel, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
 from hermes_batch.dataset import RowOrder, ScannedDataset, scan_dataset
 from hermes_batch.distributions import check_distribution, distribution_named
@@ -43,13 +43,15 @@ class BatchRunner:
     `batch_size` is the number of rows in a shard. `toolsets` names the toolsets of every row; without it they
     are drawn from `distribution`, a name or a mapping of toolsets to probabilities. `agent_factory` replaces
     the default agents (those of the extra `agent`); the caller opens nothing and closes what it made. It may
-    be the name of a callable that makes one, `package.module:name`; what that makes is closed here. `engine`
-    says where rows run: `local` is this process; other names are entry points of the group
-    `hermes.row_engines`; a `RowEngine` may be given itself. `engine_settings` are that engine's own.
+    be the name of a callable that makes one, `package.module:name`; what that makes is closed here, and so
+    are the default agents with other `AgentOptions`. `engine` says where rows run: `local` is this process;
+    other names are entry points of the group `hermes.row_engines`; a `RowEngine` may be given itself.
+    `engine_settings` are that engine's own.
 
-    A row whose host fails or whose time runs out has `attempts` attempts. `failure_limit` rows in a row whose
-    host can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that in
-    which rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when
+    A row whose host fails or whose time runs out has `attempts` attempts; before that, each of its requests
+    goes to the `fallback_models` in their order where the model itself fails. `failure_limit` rows in a row
+    whose host can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that
+    in which rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when
     merging, rows in which the model invented a tool. Times are in seconds. `log_prefix_chars` has no effect:
     texts are not shown.
     """
@@ -76,6 +78,7 @@ class BatchRunner:
         reasoning_config: Mapping[str, JsonValue] | None = None,
         provider: str | None = None,
         provider_settings: Mapping[str, JsonValue] | None = None,
+        fallback_models: Sequence[FallbackModel] = (),
         toolsets: Sequence[str] | None = None,
         output_dir: str | Path = "data",
         max_samples: int | None = None,
@@ -94,7 +97,7 @@ class BatchRunner:
         grace_s: float = 30.0,
         failure_limit: int | None = None,
         seed: int = 0,
-        agent_factory: AgentFactory | str | None = None,
+        agent_factory: AgentFactory | AgentOptions | str | None = None,
         engine: RowEngine | str = "local",
         engine_settings: Mapping[str, JsonValue] | None = None,
         progress: Progress | None = None,
@@ -122,6 +125,7 @@ class BatchRunner:
             ("providers_ignored", providers_ignored),
             ("providers_order", providers_order),
             ("toolsets", toolsets),
+            ("fallback_models", fallback_models),
         ):
             if isinstance(names, str):
                 raise ConfigurationError(f"{name} is the text {names!r}; it must be a list of names")
@@ -164,6 +168,7 @@ class BatchRunner:
             base_url=base_url,
             api_key=api_key,
             model=model,
+            fallback_models=tuple(fallback_models),
             provider_settings=dict(provider_settings or {}),
             routing=ProviderRouting(
                 allowed=tuple(providers_allowed),

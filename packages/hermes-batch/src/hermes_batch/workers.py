@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 
-from hermes_batch.errors import RunAbortedError
+from hermes_batch.errors import GO_ON, RunAbortedError
 from hermes_batch.records import Record
 from hermes_batch.rows import Row
 
@@ -141,6 +141,5 @@ def file_trouble(error: OSError) -> RunAbortedError:
     """What a file error means for a run."""
     where = f": {error.filename}" if error.filename else ""
     return RunAbortedError(
-        f"the run's files could not be read or written ({error.strerror or error}{where}); finished rows are"
-        " kept, continue with resume=True"
+        f"the run's files could not be read or written ({error.strerror or error}{where}){GO_ON}"
     )
