@@ -231,7 +231,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "stats":
             return _show_statistics(arguments)
         case "compress":
-            return compress(arguments)
+            return asyncio.run(compress(arguments))
         case "export":
             return _export(arguments)
         case "view":

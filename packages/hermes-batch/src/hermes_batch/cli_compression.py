@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 
 from hermes_batch.cli_shared import FAILED, INTERRUPTED, OK, api_key, provider_settings, run_until_signal
@@ -15,7 +14,7 @@ from hermes_batch.progress import NoProgress, progress_for
 __all__ = ["compress", "compression_summary"]
 
 
-def compress(arguments: argparse.Namespace) -> int:
+async def compress(arguments: argparse.Namespace) -> int:
     """Run the command; the exit code."""
     compressor = TrajectoryCompressor(
         arguments.run_name,
@@ -45,7 +44,7 @@ def compress(arguments: argparse.Namespace) -> int:
         retry_failed=arguments.retry_failed,
         progress=NoProgress() if arguments.quiet else progress_for(),
     )
-    report = asyncio.run(run_until_signal(compressor, compressor.run()))
+    report = await run_until_signal(compressor, compressor.run())
     if report.interrupted:
         sys.stdout.write("stopped; the summaries that were made are kept, and the same call goes on\n")
         return INTERRUPTED

@@ -120,15 +120,13 @@ class BatchRunner:
         ):
             if seconds is not None and not seconds >= 0:
                 raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
-        for name, names in (
-            ("providers_allowed", providers_allowed),
-            ("providers_ignored", providers_ignored),
-            ("providers_order", providers_order),
-            ("toolsets", toolsets),
-            ("fallback_models", fallback_models),
-        ):
-            if isinstance(names, str):
-                raise ConfigurationError(f"{name} is the text {names!r}; it must be a list of names")
+        _require_lists(
+            providers_allowed=providers_allowed,
+            providers_ignored=providers_ignored,
+            providers_order=providers_order,
+            toolsets=toolsets,
+            fallback_models=fallback_models,
+        )
         self._dataset_file = Path(dataset_file)
         self._files = RunFiles(Path(output_dir), run_name)
         self._run_name = run_name
@@ -350,3 +348,9 @@ class BatchRunner:
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
         )
+
+
+def _require_lists(**given: object) -> None:
+    for name, names in given.items():
+        if isinstance(names, str):
+            raise ConfigurationError(f"{name} is the text {names!r}; it must be a list of names")
