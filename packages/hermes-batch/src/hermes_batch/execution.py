@@ -24,7 +24,7 @@ from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_wor
 
 __all__ = ["Execution"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CHECKPOINT_EVERY_ROWS = 100
 

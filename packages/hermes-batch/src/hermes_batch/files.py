@@ -244,7 +244,7 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.temporary = path
+        self.temporary: Path = path
         self._target = path
         self._fd = -1
 

@@ -62,7 +62,7 @@ class Plan:
     def __init__(self, record_of: array[int], records: FinishedRows) -> None:
         self._record_of = record_of
         self._records = records
-        self.todo = RowsLeft(record_of)
+        self.todo: RowsLeft = RowsLeft(record_of)
 
     @property
     def finished(self) -> int:

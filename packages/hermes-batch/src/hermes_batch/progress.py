@@ -14,7 +14,7 @@ from hermes_batch.records import Record
 
 __all__ = ["BarProgress", "LineProgress", "NoProgress", "Progress", "SteadyProgress", "progress_for"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _LINES_FOR_ALL: Final = 200
 """Up to so many rows, each has a line of its own; of more, those that failed and how it goes now and then."""

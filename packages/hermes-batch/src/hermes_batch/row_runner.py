@@ -23,7 +23,7 @@ from hermes_messages.protocols import Agent, AgentFactory, AgentRequest, Convers
 
 __all__ = ["RowSettings", "run_row", "toolsets_for"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CLOSE_LIMIT_S = 30.0
 

@@ -20,13 +20,13 @@ class RunFiles:
             raise ConfigurationError(
                 f"run name {run_name!r}: use letters, digits, dot, dash and underscore, at most 100"
             )
-        self.directory = output_dir / run_name
-        self.shards = self.directory / "shards"
-        self.trajectories = self.directory / "trajectories.jsonl"
-        self.statistics = self.directory / "statistics.json"
-        self.checkpoint = self.directory / "checkpoint.json"
-        self.state_db = self.directory / "state.db"
-        self.compressed = self.directory / "compressed.jsonl"
-        self.compression = self.directory / "compression.json"
-        self.compression_lock = self.directory / ".compression.lock"
-        self.lock = self.directory / ".lock"
+        self.directory: Path = output_dir / run_name
+        self.shards: Path = self.directory / "shards"
+        self.trajectories: Path = self.directory / "trajectories.jsonl"
+        self.statistics: Path = self.directory / "statistics.json"
+        self.checkpoint: Path = self.directory / "checkpoint.json"
+        self.state_db: Path = self.directory / "state.db"
+        self.compressed: Path = self.directory / "compressed.jsonl"
+        self.compression: Path = self.directory / "compression.json"
+        self.compression_lock: Path = self.directory / ".compression.lock"
+        self.lock: Path = self.directory / ".lock"

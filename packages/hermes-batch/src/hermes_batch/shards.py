@@ -40,7 +40,7 @@ __all__ = [
     "shard_names",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _OPEN_SHARDS = 64
 _SYNC_ROWS = 1_000  # so many waiting rows are written at once

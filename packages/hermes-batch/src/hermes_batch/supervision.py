@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 __all__ = ["OverrunError", "SelfCancelledError", "StoppedError", "finish", "supervised"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

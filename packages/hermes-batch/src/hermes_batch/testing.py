@@ -96,7 +96,7 @@ class ScriptedAgent:
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
-        self.closed = False
+        self.closed: bool = False
 
     async def run_conversation(
         self,
@@ -123,7 +123,7 @@ class ScriptedAgents:
         self._behaviour = behaviour
         self.requests: list[AgentRequest] = []
         self.agents: list[ScriptedAgent] = []
-        self.opened = 0
+        self.opened: int = 0
 
     async def open(self) -> None:
         """Note that it was opened."""

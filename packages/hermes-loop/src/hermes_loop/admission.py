@@ -26,7 +26,7 @@ from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeaseQue
 
 __all__ = ["DEFAULT_TTL_S", "Lease", "LocalLease", "StoreLease", "admitted", "lease_for"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 DEFAULT_TTL_S: Final = 60.0
 BACKGROUND_LIMIT_S: Final = 5.0

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 
 __all__ = ["BackgroundWork", "running_turn", "stop_tasks"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 running_turn: contextvars.ContextVar[object] = contextvars.ContextVar("running_turn", default=None)
 """The agent in whose turn this code runs, or None."""

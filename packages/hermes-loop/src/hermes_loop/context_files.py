@@ -16,7 +16,7 @@ from hermes_messages.hygiene import clean_text
 
 __all__ = ["DEFAULT_NAMES", "read_context_files", "read_names"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 DEFAULT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 FILE_LIMIT: Final = 32_768

@@ -14,7 +14,7 @@ from hermes_messages.protocols import ConversationResult
 
 __all__ = ["FollowUp", "FollowUpHeldError", "FollowUps"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class FollowUpHeldError(HermesError):

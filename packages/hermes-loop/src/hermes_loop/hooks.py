@@ -22,7 +22,7 @@ from hermes_messages.protocols import (
 __all__ = ["Hooks", "check_hook", "collect_hooks", "read_hooks"]
 
 
-ABILITIES: Final = {
+ABILITIES: Final[dict[str, type[object]]] = {
     "around_turn": SupportsAroundTurn,
     "pre_model": SupportsPreModel,
     "prefetch_memory": SupportsMemoryPrefetch,

@@ -33,10 +33,10 @@ class Lifecycle:
         self._closing = False
         self._close_after_turn = False
         self.wiring = wiring
-        self.background = BackgroundWork()
+        self.background: BackgroundWork = BackgroundWork()
         self.current: TurnState | None = None
         """The turn that holds the agent's lock."""
-        self.is_open = False
+        self.is_open: bool = False
         self.follow_ups: FollowUps | None = None
         """The messages that wait for the end of a turn; set by whoever runs the turns."""
 

@@ -12,6 +12,6 @@ class LoopBound:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.turns = asyncio.Lock()
-        self.opening = asyncio.Lock()
+        self.turns: asyncio.Lock = asyncio.Lock()
+        self.opening: asyncio.Lock = asyncio.Lock()
         self.opened = False

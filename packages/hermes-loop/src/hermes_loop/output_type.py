@@ -29,7 +29,7 @@ class OutputContract:
     """The form of an answer. `schema` is the same bytes in every request."""
 
     def __init__(self, schema: JsonObject, read: Callable[[bytes], object]) -> None:
-        self.schema = Raw(msgspec.json.encode(schema))
+        self.schema: Raw = Raw(msgspec.json.encode(schema))
         self._read = read
 
     @property

@@ -31,7 +31,7 @@ __all__ = [
     "unsaved_tail",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 UNKNOWN_RESULT: Final = (
     "Unknown: the process ended before the result of this call was recorded. "

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 __all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel", "is_being_cancelled"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 

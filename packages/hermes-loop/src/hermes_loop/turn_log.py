@@ -9,7 +9,7 @@ from hermes_loop.verdicts import Finish, Stop
 
 __all__ = ["log_phase"]
 
-logger = logging.getLogger("hermes_loop.turn")
+logger: logging.Logger = logging.getLogger("hermes_loop.turn")
 
 
 def log_phase(

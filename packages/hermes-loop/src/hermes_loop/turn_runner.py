@@ -36,7 +36,7 @@ from hermes_messages.protocols import (
 
 __all__ = ["TurnRunner"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 EventSink = Callable[[TurnEvent], Awaitable[None] | None]
 

@@ -28,7 +28,7 @@ from hermes_messages.protocols import (
 
 __all__ = ["Wiring"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Wiring:

@@ -62,11 +62,11 @@ class OpenCall:
     )
 
     def __init__(self, index: int | None, place: int) -> None:
-        self.index = index
-        self.place = place
+        self.index: int | None = index
+        self.place: int = place
         self.host_id: str | None = None
-        self.name = ""
-        self.id = ""
+        self.name: str = ""
+        self.id: str = ""
         self.position: int | None = None
         self._fragments: list[str] = []
         self._scanned = 0

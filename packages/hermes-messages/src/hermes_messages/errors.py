@@ -69,8 +69,8 @@ class UnknownNameError(ConfigurationError):
 
         self.kind = kind
         self.name = name
-        self.known = tuple(sorted(known))
-        self.near = tuple(difflib.get_close_matches(name, self.known, n=3))
+        self.known: tuple[str, ...] = tuple(sorted(known))
+        self.near: tuple[str, ...] = tuple(difflib.get_close_matches(name, self.known, n=3))
         text = f"unknown {kind} {name!r}"
         if self.near:
             text += f"; did you mean {' or '.join(repr(near) for near in self.near)}?"

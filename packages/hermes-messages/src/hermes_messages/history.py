@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import overload
+from typing import ClassVar, overload
 
 from hermes_messages.messages import Message
 
@@ -109,7 +109,7 @@ class History(Sequence[Message]):
             return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
 
     def __repr__(self) -> str:
         return f"History({len(self)} messages)"

@@ -16,8 +16,8 @@ class Round:
     __slots__ = ("calls", "index", "results")
 
     def __init__(self, index: int, calls: tuple[ToolCall, ...]) -> None:
-        self.index = index
-        self.calls = calls
+        self.index: int = index
+        self.calls: tuple[ToolCall, ...] = calls
         self.results: dict[int, int] = {}
 
 

@@ -48,8 +48,8 @@ class EncodedHistory:
     __slots__ = ("closed", "open_tail")
 
     def __init__(self, closed: tuple[bytes, ...], open_tail: bytes) -> None:
-        self.closed = closed
-        self.open_tail = open_tail
+        self.closed: tuple[bytes, ...] = closed
+        self.open_tail: bytes = open_tail
 
     def joined(self) -> bytes:
         """All segments as the inside of one JSON array. Segments that encode to nothing leave no comma."""
@@ -74,7 +74,7 @@ class HistoryEncoder:
     def __init__(self, encode_segment: SegmentEncoder) -> None:
         self._encode = encode_segment
         self._logs: WeakKeyDictionary[MessageLog, _LogCache] = WeakKeyDictionary()
-        self.encode_calls = 0
+        self.encode_calls: int = 0
 
     def encode(self, history: History) -> EncodedHistory:
         """Encode `history`, reusing every segment that was closed in an earlier call on the same log.

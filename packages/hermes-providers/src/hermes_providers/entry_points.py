@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from hermes_messages import ConfigurationError, ModelInfo, UnknownNameError
-from hermes_messages.protocols import Provider, ProviderOptions
+from hermes_messages.protocols import Provider, ProviderFactory, ProviderOptions
 from hermes_providers.adapter import HttpProvider
 from hermes_providers.chat_provider import wire_provider
 from hermes_providers.credentials import check_base_url, check_header, find_key
@@ -27,7 +26,7 @@ from hermes_providers.wire.formats import quirks_type
 __all__ = ["custom", "from_profile", "local", "openai", "openrouter"]
 
 
-def _factory(name: str) -> Callable[[ProviderOptions], Provider]:
+def _factory(name: str) -> ProviderFactory:
     def make(options: ProviderOptions) -> Provider:
         return from_profile(name, options)
 
@@ -36,26 +35,26 @@ def _factory(name: str) -> Callable[[ProviderOptions], Provider]:
     return make
 
 
-anthropic = _factory("anthropic")
-azure_openai = _factory("azure-openai")
-custom = _factory("custom")
-deepseek = _factory("deepseek")
-fireworks = _factory("fireworks")
-google = _factory("google")
-groq = _factory("groq")
-huggingface = _factory("huggingface")
-llamacpp = _factory("llamacpp")
-lmstudio = _factory("lmstudio")
-mistral = _factory("mistral")
-moonshot = _factory("moonshot")
-nvidia = _factory("nvidia")
-ollama = _factory("ollama")
-openai = _factory("openai")
-openrouter = _factory("openrouter")
-together = _factory("together")
-vllm = _factory("vllm")
-xai = _factory("xai")
-zai = _factory("zai")
+anthropic: ProviderFactory = _factory("anthropic")
+azure_openai: ProviderFactory = _factory("azure-openai")
+custom: ProviderFactory = _factory("custom")
+deepseek: ProviderFactory = _factory("deepseek")
+fireworks: ProviderFactory = _factory("fireworks")
+google: ProviderFactory = _factory("google")
+groq: ProviderFactory = _factory("groq")
+huggingface: ProviderFactory = _factory("huggingface")
+llamacpp: ProviderFactory = _factory("llamacpp")
+lmstudio: ProviderFactory = _factory("lmstudio")
+mistral: ProviderFactory = _factory("mistral")
+moonshot: ProviderFactory = _factory("moonshot")
+nvidia: ProviderFactory = _factory("nvidia")
+ollama: ProviderFactory = _factory("ollama")
+openai: ProviderFactory = _factory("openai")
+openrouter: ProviderFactory = _factory("openrouter")
+together: ProviderFactory = _factory("together")
+vllm: ProviderFactory = _factory("vllm")
+xai: ProviderFactory = _factory("xai")
+zai: ProviderFactory = _factory("zai")
 
 
 def local(options: ProviderOptions) -> Provider:

@@ -44,8 +44,8 @@ class _Entry:
     __slots__ = ("amount", "expires")
 
     def __init__(self, amount: float, expires: float) -> None:
-        self.amount = amount
-        self.expires = expires
+        self.amount: float = amount
+        self.expires: float = expires
 
     def __lt__(self, other: _Entry) -> bool:
         return self.expires < other.expires

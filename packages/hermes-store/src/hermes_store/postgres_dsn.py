@@ -49,9 +49,9 @@ class Dsn:
             )
         self._text = f"{scheme.lower()}://{rest}"
         self._secrets = tuple(str(parts[key]) for key in _SECRETS if parts.get(key))
-        self.silence = {name: value for name, value in _SILENCE.items() if name not in parts}
+        self.silence: dict[str, int] = {name: value for name, value in _SILENCE.items() if name not in parts}
         """Settings for a server that says nothing any more, but for those that the address has itself."""
-        self.name = _name(parts)
+        self.name: str = _name(parts)
         """The address without secrets, for messages."""
 
     def reveal(self) -> str:

@@ -78,8 +78,8 @@ class Link:
     """A pool of connections, as one event loop uses it, and the tasks that work on it."""
 
     def __init__(self, dsn: Dsn, options: PostgresOptions) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.process = os.getpid()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.process: int = os.getpid()
         self.opening: asyncio.Task[None] | None = None
         self.closing: asyncio.Task[None] | None = None
         self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()

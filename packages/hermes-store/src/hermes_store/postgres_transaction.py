@@ -42,7 +42,7 @@ class Transaction:
         self.connection = connection
         self.number: str | None = None
         """The server's number for it, by which its outcome can be asked for later."""
-        self.has_begun = False
+        self.has_begun: bool = False
         """Whether the server answered any statement of it."""
         self._writes = writes
         self._uses_index = uses_index

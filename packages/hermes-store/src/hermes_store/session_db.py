@@ -70,7 +70,7 @@ class SessionDB(
         pool_size: int = 10,
         read_only: bool = False,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         if not self.path or "\x00" in self.path:
             raise ConfigurationError(f"{self.path!r} can not be the path of a session database")
         if synchronous not in ("NORMAL", "FULL") or journal not in ("auto", "wal", "delete"):

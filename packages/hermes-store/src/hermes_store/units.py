@@ -46,12 +46,12 @@ class Unit(Generic[T]):
     def __init__(
         self, operation: Callable[[], Operation[T]], future: asyncio.Future[T] | None, *, writes: bool
     ) -> None:
-        self.operation = operation
-        self.future = future
-        self.writes = writes
+        self.operation: Callable[[], Operation[T]] = operation
+        self.future: asyncio.Future[T] | None = future
+        self.writes: bool = writes
         self.result: T | None = None
         self.error: BaseException | None = None
-        self.is_delivered = False
+        self.is_delivered: bool = False
 
 
 class _IndexBroken(Exception):  # noqa: N818 - a signal inside this module, not an error of the store
@@ -66,9 +66,9 @@ class UnitQueue:
         self._waiting: deque[Unit[Any]] = deque()
         self._drain_posted = False
         self._writes_since_taken_in = 0
-        self.indexing = False
+        self.indexing: bool = False
         """Whether the search index is whole and kept up to date."""
-        self.must_mark_stale = False
+        self.must_mark_stale: bool = False
         """Whether the database does not know yet that its index is no longer kept up to date."""
         self.file: WatchedFile | None = None
         """What is written, once it is open."""

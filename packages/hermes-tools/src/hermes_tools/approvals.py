@@ -21,7 +21,7 @@ from hermes_tools.stations import Redaction
 
 __all__ = ["Approvals"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Approvals:

@@ -39,19 +39,19 @@ class CallState:
     )
 
     def __init__(self, position: int, call: ToolCall, entry: RegisteredTool | None) -> None:
-        self.position = position
-        self.call = call
-        self.entry = entry
+        self.position: int = position
+        self.call: ToolCall = call
+        self.entry: RegisteredTool | None = entry
         self.phase: Phase = "waiting"
         self.stop: StopReason | None = None
-        self.abandoned = False
+        self.abandoned: bool = False
         self.task: asyncio.Task[None] | None = None
         self.invocation: Invocation | None = None
-        self.begun = False
+        self.begun: bool = False
         self.own_outcome: Outcome | None = None
         self.timers: list[asyncio.TimerHandle] = []
         self.arguments: JsonObject | None = None
-        self.problem = ""
+        self.problem: str = ""
         if entry is not None:
             try:
                 text = call.arguments

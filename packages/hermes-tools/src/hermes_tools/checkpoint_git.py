@@ -36,7 +36,7 @@ class Git:
 
     def __init__(self, directory: str, work_tree: str) -> None:
         self.directory = directory
-        self.excludes = f"{directory}/left-out"
+        self.excludes: str = f"{directory}/left-out"
         self.work_tree = work_tree
         self._environment = {
             **{name: value for name, value in scrubbed_environment(os.environ).items() if name[:4] != "GIT_"},

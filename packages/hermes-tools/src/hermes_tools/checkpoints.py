@@ -34,7 +34,7 @@ from hermes_tools.registry import SupportsChanges
 
 __all__ = ["Checkpoint", "CheckpointError", "CheckpointStation", "Checkpoints"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _LOCK_LIMIT_S = 60.0
 _REFS = "refs/checkpoints/"

@@ -38,7 +38,7 @@ class CallContext:
         self._partial: Callable[[], str] | None = None
         self._reported: list[str] = []
         self.resources = resources
-        self.masker = masker or SecretMasker(())
+        self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots
 
     @classmethod

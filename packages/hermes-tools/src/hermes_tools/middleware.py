@@ -45,7 +45,7 @@ __all__ = [
     "place",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Outcome(msgspec.Struct, frozen=True):

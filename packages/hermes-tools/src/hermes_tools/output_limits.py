@@ -56,7 +56,7 @@ class HeadAndTail:
         self._head_length = 0
         self._tail: list[str] = []
         self._tail_length = 0
-        self.total = 0
+        self.total: int = 0
 
     def feed(self, text: str) -> None:
         """Take the next piece."""

@@ -28,7 +28,7 @@ class OutputLog:
         self._held = 0
         self._dropped_lines = 0
         self._open = ""
-        self.total = 0
+        self.total: int = 0
         """Characters that came in so far."""
 
     def feed(self, text: str) -> None:

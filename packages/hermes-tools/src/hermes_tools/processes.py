@@ -20,7 +20,7 @@ from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["ChildProcess", "ProcessGroup", "exit_text", "input_pipe", "output_pipe", "started"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 16
 TERM_GRACE_S = 1.0
@@ -39,7 +39,7 @@ class ProcessGroup:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        self.pid = process.pid
+        self.pid: int = process.pid
 
     async def wait(self) -> int | None:
         """The exit code once the process has ended: 128+n for signal n, None where the system lost it.

@@ -13,7 +13,7 @@ from hermes_tools.paths import temporary_root
 
 __all__ = ["TaskResources"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _NAME_TRIES = 100
 Release = Callable[[], Awaitable[None]]

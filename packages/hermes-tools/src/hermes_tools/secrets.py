@@ -54,7 +54,7 @@ class SecretMasker:
     def __init__(self, secrets: Iterable[str]) -> None:
         self._known: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
-        self.longest = 0
+        self.longest: int = 0
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:

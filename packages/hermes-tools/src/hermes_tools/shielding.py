@@ -11,7 +11,7 @@ import anyio
 
 __all__ = ["finish_despite_cancel"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _GRACE_S = 0.5
 _abandoned: set[asyncio.Task[None]] = set()

@@ -13,7 +13,7 @@ from hermes_tools.secrets import SecretMasker
 
 __all__ = ["Budgets", "Callbacks", "Redaction"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Budgets:

@@ -40,7 +40,7 @@ from hermes_tools.stations import Budgets, Redaction
 
 __all__ = ["Dispatch", "ToolRound"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class Dispatch(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ from hermes_messages.testing.tools import FunctionTool, ToolFunction
 
 __all__ = ["SimpleExecutor"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _NOT_STARTED = "not started: the turn was interrupted before this call began"
 _INTERRUPTED = "interrupted: the turn was interrupted while this call was running; it may have had effects"
@@ -94,8 +94,8 @@ class SimpleExecutor:
         self.rounds: list[tuple[ToolCall, ...]] = []
         self.turns: list[TurnContext] = []
         self.released: list[str] = []
-        self.open_count = 0
-        self.close_count = 0
+        self.open_count: int = 0
+        self.close_count: int = 0
 
     async def open(self) -> None:
         """Make ready; idempotent."""

@@ -29,11 +29,11 @@ class Place:
     __slots__ = ("archived", "created_at", "message", "seq", "uid")
 
     def __init__(self, seq: int, uid: str) -> None:
-        self.seq = seq
-        self.uid = uid
+        self.seq: int = seq
+        self.uid: str = uid
         self.message: Message | None = None
-        self.created_at = 0.0
-        self.archived = False
+        self.created_at: float = 0.0
+        self.archived: bool = False
 
 
 class MemorySession:
@@ -42,16 +42,17 @@ class MemorySession:
     def __init__(self, session_id: str, info: SessionInfo, now: float) -> None:
         self.id = session_id
         self.info = info
-        self.system_prompt = info.system_prompt
-        self.metadata = copied(info.metadata)
-        self.created_at = self.updated_at = now
+        self.system_prompt: str | None = info.system_prompt
+        self.metadata: JsonObject = copied(info.metadata)
+        self.created_at: float = now
+        self.updated_at: float = now
         self.ended_at: float | None = None
         self.end_reason: str | None = None
         self.places: list[Place] = []
         self.by_uid: dict[str, Place] = {}
         self.rounds: dict[str, ToolRound] = {}
         self.api_calls = 0
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self.lineage = session_id
         self.state: dict[str, JsonValue] = {}
         self.suspended: dict[int, SuspendedRound] = {}

@@ -56,11 +56,11 @@ class ScriptedProvider:
         self._model_info = model_info or ModelInfo(context_window=128_000, max_output_tokens=8_192)
         self._is_open = False
         self.requests: list[ChatRequest] = []
-        self.open_count = 0
-        self.close_count = 0
-        self.live_streams = 0
-        self.most_live_streams = 0
-        self.cut_streams = 0
+        self.open_count: int = 0
+        self.close_count: int = 0
+        self.live_streams: int = 0
+        self.most_live_streams: int = 0
+        self.cut_streams: int = 0
 
     @property
     def name(self) -> str:

@@ -80,10 +80,10 @@ class ToolDouble:
         self._gate = gate
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
         self.arguments: list[JsonObject] = []
-        self.running = 0
-        self.most_running = 0
-        self.finished = 0
-        self.cancelled = 0
+        self.running: int = 0
+        self.most_running: int = 0
+        self.finished: int = 0
+        self.cancelled: int = 0
 
     @property
     def spec(self) -> ToolSpec:

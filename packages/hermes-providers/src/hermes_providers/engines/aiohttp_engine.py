@@ -18,10 +18,10 @@ from hermes_messages import ConfigurationError, MissingDependencyError, Provider
 
 try:
     import aiohttp
-except ImportError as missing:
+except ImportError as _missing:
     raise MissingDependencyError(
         "the engine 'aiohttp'", "pip install 'hermes-providers[aiohttp]'"
-    ) from missing
+    ) from _missing
 
 from hermes_providers.engines.shared import KEEP_S, Turns, certificates, explained, within
 from hermes_providers.outlast import finish

@@ -55,8 +55,8 @@ class Connection:
     __slots__ = ("_http", "_sockets", "place", "since")
 
     def __init__(self, target: Target, options: HttpOptions, proxy: Proxy | None) -> None:
-        self.place = target.place
-        self.since = 0.0
+        self.place: str = target.place
+        self.since: float = 0.0
         self._sockets = Sockets()
         self._http = _http_over(self._sockets, target.origin, options, proxy)
 
@@ -90,9 +90,9 @@ class Pool:
 
     def __init__(self, options: HttpOptions) -> None:
         """Raises `ConfigurationError` for a proxy that can not work."""
-        self.loop = asyncio.get_running_loop()
-        self.turns = Turns(options.max_connections)
-        self.proxies = ProxyTable(options.proxy, os.environ, direct=options.direct)
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.turns: Turns = Turns(options.max_connections)
+        self.proxies: ProxyTable = ProxyTable(options.proxy, os.environ, direct=options.direct)
         self._options = options
         self._idle: dict[str, deque[Connection]] = {}
         self._busy: set[Connection] = set()

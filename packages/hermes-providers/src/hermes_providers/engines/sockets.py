@@ -29,10 +29,10 @@ class _Pipe(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.transport: asyncio.Transport | None = None
-        self.received = bytearray()
-        self.ended = False
+        self.received: bytearray = bytearray()
+        self.ended: bool = False
         self.error: Exception | None = None
-        self.closed = loop.create_future()
+        self.closed: asyncio.Future[None] = loop.create_future()
         self._loop = loop
         self._paused = False
         self._arrival: asyncio.Future[None] | None = None

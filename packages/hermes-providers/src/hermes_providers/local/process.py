@@ -108,7 +108,7 @@ class LocalServer:
     def __init__(
         self, options: LocalServerOptions | None = None, *, program: Sequence[str] | None = None
     ) -> None:
-        self.options = options or LocalServerOptions()
+        self.options: LocalServerOptions = options or LocalServerOptions()
         self._program = None if program is None else list(program)
         self._child: _Child | None = None
         self._transport: asyncio.SubprocessTransport | None = None

@@ -23,7 +23,7 @@ class LogFacts:
     __slots__ = ("_seen", "called", "length", "renamed", "tools")
 
     def __init__(self) -> None:
-        self.length = 0
+        self.length: int = 0
         self._seen: set[str] = set()
         self.renamed: dict[int, str] = {}
         self.called: dict[str, None] = {}

@@ -169,7 +169,7 @@ class AnswerCalls:
     __slots__ = ("_id", "_index", "_text", "only")
 
     def __init__(self) -> None:
-        self.only = True
+        self.only: bool = True
         self._text: AnswerText | None = None
         self._index: int | None = None
         self._id: str | None = None

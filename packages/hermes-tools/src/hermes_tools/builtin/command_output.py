@@ -14,7 +14,7 @@ from hermes_tools.terminal_text import TerminalText
 
 __all__ = ["CommandOutput", "CommandText"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SHOWN_CHARS = 24_000
 FILE_LIMIT_BYTES = 64 * 1024 * 1024
@@ -54,9 +54,9 @@ class CommandOutput:
         self._file: OpenFile | None = None
         self._path = ""
         self._file_bytes = 0
-        self.closed = False
+        self.closed: bool = False
         self._lock = asyncio.Lock()
-        self.bytes_read = 0
+        self.bytes_read: int = 0
 
     async def feed(self, data: bytes) -> None:
         """Take the next piece; after `close` it is dropped."""

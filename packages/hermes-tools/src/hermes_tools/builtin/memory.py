@@ -20,7 +20,7 @@ from hermes_tools.tool import tool
 
 __all__ = ["MemoryToolset"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Target = Literal["notes", "user"]
 

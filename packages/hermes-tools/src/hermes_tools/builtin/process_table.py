@@ -15,7 +15,7 @@ from hermes_tools.secrets import SecretMasker
 
 __all__ = ["BackgroundProcess", "LoggedOutput", "ProcessTable"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 LOG_CHARS = 1_000_000
 MAX_RUNNING = 32
@@ -27,9 +27,9 @@ class LoggedOutput:
 
     def __init__(self, masker: SecretMasker) -> None:
         self._text = CommandText(masker)
-        self.log = OutputLog(LOG_CHARS)
-        self.bytes_read = 0
-        self.closed = False
+        self.log: OutputLog = OutputLog(LOG_CHARS)
+        self.bytes_read: int = 0
+        self.closed: bool = False
 
     async def feed(self, data: bytes) -> None:
         """See `OutputSink`."""
@@ -60,7 +60,7 @@ class BackgroundProcess:
         self.output = output
         self.read_to = 0
         """How far into its output the model has been told."""
-        self.gone = False
+        self.gone: bool = False
         """Whether the command and all that it started in its group have been seen to be gone."""
         self._started = time.monotonic()
         self._end = asyncio.create_task(self._see_end())

@@ -15,7 +15,7 @@ class SessionTexts:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        self.current = ""
+        self.current: str = ""
 
     async def settle(self, session_id: str, make: Callable[[], Awaitable[str]]) -> None:
         """Make `current` the text of this session."""

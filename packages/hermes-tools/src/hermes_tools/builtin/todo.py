@@ -17,7 +17,7 @@ from hermes_tools.tool import tool
 
 __all__ = ["TodoItem", "TodoToolset", "todos_in_history"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 STATE_NAME = "todos"
 MAX_ITEMS = 200

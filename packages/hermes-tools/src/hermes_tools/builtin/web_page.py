@@ -45,7 +45,7 @@ class BoundedBody:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
-        self.cut = False
+        self.cut: bool = False
         match encoding.strip().lower():
             case "" | "identity":
                 self._undo: Callable[[bytes, int], bytes] = lambda data, _: data

@@ -67,7 +67,7 @@ class WordPiece:
         self.text: list[str] = []
         self.marks: list[str] = []
         self.commands: list[Command] = []
-        self.there = False
+        self.there: bool = False
 
     def add(self, text: str, mark: str) -> None:
         """Characters that came about as `mark` says."""

@@ -31,7 +31,7 @@ class ReconnectBudget:
     def __init__(self, limits: ReconnectLimits) -> None:
         self._limits = limits
         self._next_at = float("-inf")
-        self.used = 0
+        self.used: int = 0
 
     def wait_s(self, now: float) -> float:
         """How long from `now` until a start is allowed; 0: at once."""

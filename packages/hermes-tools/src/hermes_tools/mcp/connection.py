@@ -39,7 +39,7 @@ from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["Connection", "ConnectionLostError"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _REASON_WAIT_S = 1.0
 _STOP_LIMIT_S = 9.0
@@ -60,8 +60,8 @@ class Connection:
 
     def __init__(self, server: Server, environment: Mapping[str, str], elicit: Elicit) -> None:
         self.server = server
-        self.loop = asyncio.get_running_loop()
-        self.tools_changed = True
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.tools_changed: bool = True
         self.answered = False
         self._environment = environment
         self._elicit = elicit

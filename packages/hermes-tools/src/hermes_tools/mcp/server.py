@@ -41,7 +41,7 @@ from hermes_tools.mcp.elicitation import ask_user
 
 __all__ = ["ActiveCall", "McpServer"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MOST_PAGES = 100
 MOST_TOOLS = 1_000
@@ -120,8 +120,8 @@ class McpServer:
         self.config = config
         self.tools: tuple[Tool, ...] = ()
         self.reason: str | None = "not started yet"
-        self.has_resources = False
-        self.instructions = ""
+        self.has_resources: bool = False
+        self.instructions: str = ""
         self._environment = environment
         self._budget = ReconnectBudget(limits or ReconnectLimits())
         self._connection: Connection | None = None

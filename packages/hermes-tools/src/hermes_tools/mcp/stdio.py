@@ -27,7 +27,7 @@ from hermes_tools.terminal_text import TerminalText
 
 __all__ = ["StdioTransport", "inherited_environment"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 16
 _END_GRACE_S = 0.3

@@ -129,7 +129,7 @@ class McpTool:
         self._listed = listed
         reads_only = listed.annotations is not None and listed.annotations.read_only_hint is True
         self.scheduling: Scheduling = "parallel" if reads_only else "sequential"
-        self.spec = ToolSpec(
+        self.spec: ToolSpec = ToolSpec(
             tool_name(server.config.name, listed.name),
             clean_text(listed.description or listed.title or listed.name)[:_LONGEST_DESCRIPTION],
             _encoded_schema(listed.input_schema),

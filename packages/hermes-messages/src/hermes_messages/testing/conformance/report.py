@@ -41,7 +41,7 @@ class ConformanceError(HermesError):
 
     def __init__(self, protocol: str, broken: Sequence[BrokenPromise]) -> None:
         self.protocol = protocol
-        self.broken = tuple(broken)
+        self.broken: tuple[BrokenPromise, ...] = tuple(broken)
         lines = "".join(f"\n- {promise.check}: {promise.explanation}" for promise in self.broken)
         super().__init__(f"{len(self.broken)} promises of {protocol} are broken:{lines}")
 

@@ -29,13 +29,13 @@ class RoundUnderCheck:
     """A round context that remembers what was handed to `on_result`."""
 
     def __init__(self, *, fails_at: int | None = None, approval: ApprovalCallback | None = None) -> None:
-        self.interrupt = InterruptFlag()
+        self.interrupt: InterruptFlag = InterruptFlag()
         self.told: list[tuple[int, ToolMessage]] = []
         self.returned = False
-        self.late = 0
+        self.late: int = 0
         self._fails_at = fails_at
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
-        self.context = RoundContext(
+        self.context: RoundContext = RoundContext(
             session_id="check",
             task_id="check-task",
             turn_id="check-turn",
