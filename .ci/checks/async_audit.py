@@ -67,11 +67,11 @@ BLOCKING_CALLS = {
 }  # fmt: skip
 BLOCKING_MODULES = {"shutil", "tempfile", "os"}
 NOT_BLOCKING = {
-    "os.getenv", "os.getpid", "os.getppid", "os.getuid", "os.geteuid", "os.getpgid", "os.kill", "os.killpg",
-    "os.fspath", "os.fsencode", "os.fsdecode", "os.strerror", "os.cpu_count", "os.process_cpu_count",
-    "os.sched_getaffinity", "os.urandom", "os.get_terminal_size", "os.WIFEXITED", "os.WEXITSTATUS",
-    "os.waitstatus_to_exitcode", "os.pipe", "os.close", "os.set_blocking", "os.set_inheritable",
-    "os.stat_result", "shutil.get_terminal_size",
+    "os.getenv", "os.getpid", "os.getppid", "os.getuid", "os.getgid", "os.geteuid", "os.getpgid", "os.kill",
+    "os.killpg", "os.fspath", "os.fsencode", "os.fsdecode", "os.strerror", "os.cpu_count",
+    "os.process_cpu_count", "os.sched_getaffinity", "os.urandom", "os.get_terminal_size", "os.WIFEXITED",
+    "os.WEXITSTATUS", "os.waitstatus_to_exitcode", "os.pipe", "os.close", "os.set_blocking",
+    "os.set_inheritable", "os.stat_result", "shutil.get_terminal_size",
 }  # fmt: skip
 
 BLOCKING_METHODS = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hermes_messages import ToolCall
 from hermes_messages.protocols import RoundContext, ToolCallContext
+from hermes_tools.command_runner import CommandRunner, HostCommands
 from hermes_tools.secrets import SecretMasker
 
 if TYPE_CHECKING:
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CallContext"]
 
+_HOST = HostCommands()
+
 
 class CallContext:
     """The context of one call, as our executor hands it out; it satisfies `ToolCallContext`.
 
     `resources` owns the temporary files and processes of the task. `masker` hides credentials in text that
     leaves the tool by another way than its result. `extra_roots` are directories outside the working
-    directory that file tools may use as well.
+    directory that file tools may use as well. `commands` starts shell commands where the task's are to run.
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class CallContext:
         resources: TaskResources,
         masker: SecretMasker | None = None,
         extra_roots: tuple[str, ...] = (),
+        commands: CommandRunner | None = None,
     ) -> None:
         self._call = call
         self._round = round_
@@ -40,6 +44,7 @@ class CallContext:
         self.resources = resources
         self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots
+        self.commands: CommandRunner = commands or _HOST
 
     @classmethod
     def of(cls, context: ToolCallContext, resources: TaskResources) -> CallContext:

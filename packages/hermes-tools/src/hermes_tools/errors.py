@@ -2,6 +2,7 @@
 
 HermesError
 |-- ArgumentsMismatchError   the model: arguments that do not fit the tool's schema
+|-- ContainerError           the machine: containers that can not be had, or an image (a ConfigurationError)
 |-- ToolFailure              a tool: it did not do its work; the text is what the model is told
 |   `-- FileNotWrittenError  the file system: no space left, no permission; the old file stands
 `-- PathRefusedError         the model: a path outside the workspace, or one that is no regular file
@@ -9,13 +10,26 @@ HermesError
 
 from __future__ import annotations
 
-from hermes_messages import HermesError, ToolStatus
+from hermes_messages import ConfigurationError, HermesError, ToolStatus
 
-__all__ = ["ArgumentsMismatchError", "FileNotWrittenError", "PathRefusedError", "ToolFailure"]
+__all__ = [
+    "ArgumentsMismatchError",
+    "ContainerError",
+    "FileNotWrittenError",
+    "PathRefusedError",
+    "ToolFailure",
+]
 
 
 class ArgumentsMismatchError(HermesError):
     """Arguments that are a JSON object but do not fit the schema. The text holds the path (`$.limit`)."""
+
+
+class ContainerError(ConfigurationError):
+    """The program that runs containers, its daemon or an image is not there, or does not do what is asked.
+
+    Raised by `Executor.open` before any call runs; a call that needs the container later fails with the text.
+    """
 
 
 class ToolFailure(HermesError):  # noqa: N818 - a result rather than a fault; tools raise it by this name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, parse_arguments
@@ -24,6 +24,8 @@ from hermes_messages.protocols import (
 from hermes_tools.approvals import Approvals
 from hermes_tools.arguments import fit_arguments
 from hermes_tools.checkpoints import Checkpoints, CheckpointStation
+from hermes_tools.containers.engine import ContainerEngine
+from hermes_tools.containers.runner import ContainerCommands
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.guardrails import Guardrails
@@ -39,7 +41,8 @@ from hermes_tools.toolsets import SupportsRefresh
 
 __all__ = ["Executor", "SupportsClose", "SupportsGuidance"]
 
-_RELEASE_LIMIT_S = 10.0
+_RELEASE_LIMIT_S = 15.0
+_IN_CONTAINER = "Shell commands run in a container. It shares only the working directory with the file tools."
 
 
 @runtime_checkable
@@ -92,6 +95,9 @@ class Executor:
         self._budgets = Budgets(self._settings.result_limit, self._settings.turn_call_limit)
         self._guardrails = Guardrails(self._settings.repeat_limit)
         self._checkpoints: dict[str, Checkpoints] = {}
+        container = self._settings.container
+        self._containers = None if container is None else ContainerEngine(container)
+        self._commands: dict[TaskResources, ContainerCommands] = {}
         self._path = place(self._stations(), middleware)
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -99,7 +105,10 @@ class Executor:
         self._registry, self._unavailable = self._read_tools()
 
     async def open(self) -> None:
-        """Make ready again after `close`. Idempotent."""
+        """Make ready, again after `close`. Idempotent. Raises `ContainerError` where commands are to run in a
+        container and none can be had."""
+        if self._containers is not None:
+            await self._containers.check()
         self._closed = False
 
     async def refresh(self, context: TurnContext) -> ToolSnapshot:
@@ -115,6 +124,8 @@ class Executor:
             if reason is not None:
                 unavailable.append(UnavailableTool("checkpoints", reason))
         guidance = [toolset.guidance for toolset in self._guides]
+        if self._settings.container is not None:
+            guidance.append(_IN_CONTAINER)
         return ToolSnapshot(
             tools=self._registry.specs,
             unavailable=tuple(unavailable),
@@ -202,7 +213,7 @@ class Executor:
 
     async def release(self, task_id: str) -> None:
         """Stop the processes and remove the temporary files of `task_id`. Idempotent; it is finished even
-        when the task that awaits it is cancelled, within 10 s."""
+        when the task that awaits it is cancelled, within 15 s."""
         resources = self._resources.get(task_id)
         if resources is not None:
             if not resources.is_empty:
@@ -236,7 +247,27 @@ class Executor:
             resources=resources,
             masker=self._masker,
             extra_roots=self._settings.extra_roots,
+            commands=self._commands_of(resources),
         )
+
+    def _commands_of(self, resources: TaskResources) -> ContainerCommands | None:
+        """The container of a task, if it is to have one; it is removed with the task's resources."""
+        if self._containers is None:
+            return None
+        commands = self._commands.get(resources)
+        if commands is None:
+            commands = self._commands[resources] = ContainerCommands(self._containers, resources.task_id)
+            resources.on_release(self._release_of(commands, resources))
+        return commands
+
+    def _release_of(
+        self, commands: ContainerCommands, resources: TaskResources
+    ) -> Callable[[], Awaitable[None]]:
+        async def release() -> None:
+            await commands.release()
+            self._commands.pop(resources, None)
+
+        return release
 
     def _read_tools(self) -> tuple[ToolRegistry, tuple[UnavailableTool, ...]]:
         """The usable tools in order, and what is enabled but absent."""

@@ -8,6 +8,7 @@ import msgspec
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
 from hermes_tools.approval_policy import ApprovalPolicy
+from hermes_tools.containers.settings import ContainerSettings
 
 __all__ = ["ExecutorSettings"]
 
@@ -26,7 +27,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     asked about, what is denied (`{"rules": [{"action": "deny", "pattern": "git push*"}]}`).
     `extra_roots`: directories outside the working directory that file tools may use as well.
     `toolset_groups`: names of the host's own for several toolsets or groups (`{"work": ["file", "web"]}`).
-    `disabled_tools`: tools that are left out of their toolsets.
+    `disabled_tools`: tools that are left out of their toolsets. `container`: commands of `terminal` run in
+    a container of their task (`{"image": "python:3.13", "network": "bridge"}`; see `ContainerSettings`).
     `checkpoints`: whether a snapshot is taken before tools that change files, those named in
     `checkpoint_tools` and those that say so themselves; the others are as in `hermes_tools.Checkpoints`.
     """
@@ -42,6 +44,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     extra_roots: tuple[str, ...] = ()
     toolset_groups: Mapping[str, tuple[str, ...]] = {}
     disabled_tools: tuple[str, ...] = ()
+    container: ContainerSettings | None = None
     checkpoints: bool = False
     checkpoint_tools: tuple[str, ...] = ("write_file", "patch", "terminal", "process")
     checkpoint_directory: str | None = None
@@ -77,4 +80,6 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.repeat_limit < 0 or (self.timeout_s is not None and self.timeout_s <= 0):
             raise ConfigurationError("executor settings: repeat_limit from 0, timeout_s above 0 (or None)")
         self.approval_policy.checked()
+        if self.container is not None:
+            self.container.checked()
         return self

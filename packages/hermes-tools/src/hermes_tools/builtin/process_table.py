@@ -8,9 +8,10 @@ import time
 
 from hermes_tools.builtin.command_output import CommandText
 from hermes_tools.builtin.running_command import RunningCommand
+from hermes_tools.command_runner import CommandProcess
 from hermes_tools.errors import ToolFailure
 from hermes_tools.output_log import OutputLog
-from hermes_tools.processes import ChildProcess, exit_text
+from hermes_tools.processes import exit_text
 from hermes_tools.secrets import SecretMasker
 
 __all__ = ["BackgroundProcess", "LoggedOutput", "ProcessTable"]
@@ -136,7 +137,7 @@ class ProcessTable:
         if running >= MAX_RUNNING:
             raise ToolFailure(f"{running} processes are running already; kill one first. Nothing was run.")
 
-    def add(self, command: str, child: ChildProcess, masker: SecretMasker) -> BackgroundProcess:
+    def add(self, command: str, child: CommandProcess, masker: SecretMasker) -> BackgroundProcess:
         """Take charge of a process that was just started."""
         output = LoggedOutput(masker)
         return self._keep(command, RunningCommand(child, output, background=True), output)

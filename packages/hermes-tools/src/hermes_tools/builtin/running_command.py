@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from hermes_tools.processes import ChildProcess
+from hermes_tools.command_runner import CommandProcess
 from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["OutputSink", "RunningCommand"]
@@ -42,7 +42,7 @@ class RunningCommand:
     no process that it left running is ended by a full or closed pipe. Of one in the `background` it reads no
     more than half of the time."""
 
-    def __init__(self, child: ChildProcess, output: OutputSink, *, background: bool = False) -> None:
+    def __init__(self, child: CommandProcess, output: OutputSink, *, background: bool = False) -> None:
         self.child = child
         self._output = output
         self._background = background

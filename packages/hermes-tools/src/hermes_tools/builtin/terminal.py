@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from hermes_messages.protocols import SupportsAvailability, Tool, ToolCallContext, Toolset
-from hermes_tools import files
 from hermes_tools.builtin.command_output import CommandOutput
 from hermes_tools.builtin.process import LEFT_GROUP, Action, act, described
 from hermes_tools.builtin.process_table import ProcessTable
 from hermes_tools.builtin.running_command import RunningCommand
+from hermes_tools.command_runner import CommandProcess, command_environment
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
-from hermes_tools.processes import ChildProcess, exit_text
+from hermes_tools.processes import exit_text
 from hermes_tools.resources import TaskResources
-from hermes_tools.secrets import scrubbed_environment
 from hermes_tools.tool import tool
 
 __all__ = ["TerminalToolset", "command_environment"]
@@ -29,8 +23,6 @@ __all__ = ["TerminalToolset", "command_environment"]
 DEFAULT_TIMEOUT_S = 60
 MAX_TIMEOUT_S = 600
 FIRST_LOOK_S = 0.2
-_SHELLS = ("/bin/bash", "/bin/sh")
-_FIXED_ENVIRONMENT = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class TerminalToolset:
@@ -58,10 +50,10 @@ class TerminalToolset:
             """
             own_context = CallContext.of(context, self._own_resources)
             table = self._table_of(own_context.resources)
-            start = await _prepared(own_context, command, workdir)
             if background:
-                return await _run_in_background(own_context, start, table)
-            return await _run(own_context, start, min(max(0.05, timeout), MAX_TIMEOUT_S), table)
+                return await _run_in_background(own_context, command, workdir, table)
+            limit_s = min(max(0.05, timeout), MAX_TIMEOUT_S)
+            return await _run(own_context, command, workdir, limit_s, table)
 
         @tool(scheduling="sequential")
         async def process(
@@ -131,51 +123,33 @@ class TerminalToolset:
         await self._own_resources.release()
 
 
-def command_environment() -> dict[str, str]:
-    """What a command sees of our environment: all but credentials, and no pager that waits for a key."""
-    return scrubbed_environment(os.environ) | _FIXED_ENVIRONMENT
-
-
-class _Start(Struct, frozen=True):
-    """A command that can be started."""
-
-    command: str
-    shell: str
-    cwd: str
-
-    async def go(self, *, with_input: bool) -> ChildProcess:
-        """Start it. Raises `ToolFailure`."""
-        try:
-            return await ChildProcess.start(
-                (self.shell, "-c", self.command),
-                cwd=self.cwd,
-                environment=command_environment(),
-                with_input=with_input,
-            )
-        except OSError as error:
-            raise ToolFailure(f"the command could not be started: {error.strerror or error}") from error
-
-
-async def _prepared(context: CallContext, command: str, workdir: str | None) -> _Start:
+async def _started(
+    context: CallContext, command: str, workdir: str | None, *, with_input: bool
+) -> CommandProcess:
     if not command.strip():
         raise ToolFailure("the command is empty")
-    cwd = await _working_directory(context, workdir)
-    shell = _SHELLS[0] if await files.status_of(_SHELLS[0]) is not None else _SHELLS[1]
-    return _Start(command, shell, cwd)
+    return await context.commands.start(
+        command, cwd=context.round.cwd, workdir=workdir, with_input=with_input
+    )
 
 
-async def _run_in_background(context: CallContext, start: _Start, table: ProcessTable) -> str:
+async def _run_in_background(
+    context: CallContext, command: str, workdir: str | None, table: ProcessTable
+) -> str:
     await table.check_room()
-    process = table.add(start.command, await start.go(with_input=True), context.masker)
+    child = await _started(context, command, workdir, with_input=True)
+    process = table.add(command, child, context.masker)
     context.partial_output_from(lambda: described(process))
     await process.wait(FIRST_LOOK_S)  # what fails at once is told at once
     return f"{described(process)}\n[in the background; it is stopped when this task ends]"
 
 
-async def _run(context: CallContext, start: _Start, timeout_s: float, table: ProcessTable) -> str:
+async def _run(
+    context: CallContext, command: str, workdir: str | None, timeout_s: float, table: ProcessTable
+) -> str:
     output = CommandOutput(context)
     context.partial_output_from(output.text)
-    running = RunningCommand(await start.go(with_input=False), output)
+    running = RunningCommand(await _started(context, command, workdir, with_input=False), output)
     try:
         code = await running.finish(timeout_s)
         in_group = await running.child.group_lives()
@@ -188,22 +162,10 @@ async def _run(context: CallContext, start: _Start, timeout_s: float, table: Pro
         raise
     if left_running:
         fate = "it is stopped when this task ends" if in_group else LEFT_GROUP
-        name = table.adopt(start.command, running).id
+        name = table.adopt(command, running).id
         return _result_text(output.text(), code, f"a background process is still running, {name}; {fate}")
     await running.stop()  # nothing is left to be ended: it only closes what is open
     return _result_text(output.text(), code)
-
-
-async def _working_directory(context: CallContext, workdir: str | None) -> str:
-    cwd = context.round.cwd
-    if workdir:
-        cwd = str(PurePath(cwd) / workdir)
-    if "\0" in cwd:
-        raise ToolFailure(f"workdir {workdir!r} holds a NUL character; nothing was run")
-    status = await files.status_of(await files.real_path(cwd))
-    if status is None or not stat.S_ISDIR(status.st_mode):
-        raise ToolFailure(f"{workdir or cwd}: no such directory; nothing was run")
-    return cwd
 
 
 def _result_text(text: str, code: int | None, note: str = "") -> str:
