@@ -15,6 +15,7 @@ off), so an operation must not change anything but through its statements.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ __all__ = [
     "ON_SESSION",
     "Backend",
     "Dialect",
+    "OneInsert",
     "Operation",
     "Row",
     "SqlValue",
@@ -34,6 +36,7 @@ __all__ = [
     "current_time",
     "drive",
     "on_session",
+    "without_returning",
 ]
 
 T = TypeVar("T")
@@ -72,6 +75,28 @@ INDEX_READY = Statement("index ready")
 """Tells the back end that its search index is whole from here on. Answers no rows."""
 
 Operation: TypeAlias = Generator[Statement, list[Row], T]
+
+
+class OneInsert(Struct, frozen=True):
+    """An operation that mostly is one INSERT of one row, and answers its key.
+
+    A back end may run it like any other, by calling it. Or it runs `sql` alone, many at once where they wait:
+    that inserts the row, and where a rule forbids it, or the row is there, none. Only then is the rest
+    called for, which finds out why, and answers the key of a row that is there.
+    """
+
+    @property
+    def sql(self) -> str:
+        """The INSERT, without RETURNING."""
+        raise NotImplementedError
+
+    def values(self, now: float) -> tuple[SqlValue, ...]:
+        """Its values at the database's time `now`."""
+        raise NotImplementedError
+
+    def __call__(self) -> Operation[int]:
+        """The whole operation."""
+        raise NotImplementedError
 
 
 class Backend(Protocol):
@@ -138,6 +163,12 @@ def current_dialect() -> Operation[Dialect]:
     [(name,)] = yield DIALECT
     dialect: Dialect = name
     return dialect
+
+
+@lru_cache(maxsize=16)
+def without_returning(sql: str) -> str:
+    """The text of a statement that `inserts`, for a back end that knows the key of a row it inserts."""
+    return sql.rpartition(" RETURNING ")[0]
 
 
 def drive(operation: Operation[T], execute: Callable[[Statement], list[Row]]) -> T:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -71,13 +71,8 @@ LARGEST_NUMBER = 2**60
 """The largest figure that is stored; sums of some stay within a column of 64 bits."""
 
 
-class MessageColumns(NamedTuple):
-    """What of a message goes into which column."""
-
-    role: str
-    shape: int
-    text: str
-    body: str
+MessageColumns: TypeAlias = tuple[str, int, str, str]
+"""What of a message goes into which column: role, shape, text, body."""
 
 
 def role_of(message: Message) -> str:
@@ -87,17 +82,16 @@ def role_of(message: Message) -> str:
 
 def message_to_columns(message: Message) -> MessageColumns:
     """The columns of `message`. The inverse is `message_from_columns`."""
-    text = content_text(message.content)
-    shape = 0
-    rest = message
-    if isinstance(message.content, str):
-        shape = TEXT_IN_COLUMN
-        rest = replace(message, content="")
+    content = message.content
+    if isinstance(content, str):
+        shape, text, rest = TEXT_IN_COLUMN, content, replace(message, content="")
+    else:
+        shape, text, rest = 0, content_text(content), message
     body = _exact_body(rest)
     if body is None:
         shape |= BODY_ESCAPED | RAW_QUOTED
         body = encode_message(_map_values(rest, escape, _quote)).decode()
-    return MessageColumns(role_of(message), shape, escape(text), body)
+    return role_of(message), shape, escape(text), body
 
 
 def message_from_columns(shape: int, text: str, body: str) -> Message:

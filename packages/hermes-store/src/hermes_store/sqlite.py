@@ -9,9 +9,9 @@ import random
 import sqlite3
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hermes_messages import StoreBusyError, StoreError
 from hermes_store.backend import Operation
@@ -19,11 +19,11 @@ from hermes_store.connection import ThreadConnection
 from hermes_store.errors import StoreClosedError, StoreReadOnlyError
 from hermes_store.files import publish, refuse_existing, remove
 from hermes_store.operations.search import rebuild_index
-from hermes_store.sqlite_errors import to_store_error
+from hermes_store.sqlite_errors import is_busy, to_store_error
 from hermes_store.sqlite_file import WatchedFile
 from hermes_store.sqlite_open import SqliteOptions, connect, prepare
 from hermes_store.sqlite_upkeep import copy_into, find_damage, run_and_settle, vacuum
-from hermes_store.units import Unit, UnitQueue
+from hermes_store.units import WRITES_BEFORE_INDEXING, Unit, UnitQueue
 from hermes_store.waiting import finish, retrieve, settle
 
 __all__ = ["SqliteBackend"]
@@ -35,6 +35,8 @@ SETTLE_S = 5.0
 """How long a cancelled caller waits for the outcome of what has begun."""
 FIRST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
+PAUSE_S = 0.1
+"""Without a call for so long, the search index is brought up to date."""
 
 
 class _Link:
@@ -60,6 +62,16 @@ class _Link:
 
         self.connection = ThreadConnection(connector, path)
         self._closing: asyncio.Future[None] | None = None
+        self._pause: asyncio.TimerHandle | None = None
+
+    def is_usable(self) -> bool:
+        """Whether it is open, in this event loop and process."""
+        return (
+            self.opening is None
+            and self._closing is None
+            and self.loop is asyncio.get_running_loop()
+            and self.process == os.getpid()
+        )
 
     @property
     def retired(self) -> bool:
@@ -71,7 +83,23 @@ class _Link:
         would wait for a thread that has ended."""
         if self._closing is None:
             self._closing = self.connection.retire()
+        if self._pause is not None:
+            self._pause.cancel()
         return self._closing
+
+    def index_in_a_pause(self) -> None:
+        """Have the search index brought up to date once a moment has passed without any call."""
+        if self._pause is None:
+            self._pause = self.loop.call_later(PAUSE_S, self._index_after, self.queue.calls)
+
+    def _index_after(self, calls: int) -> None:
+        self._pause = None
+        if self._closing is not None:
+            return
+        if self.queue.calls == calls:
+            self.connection.post(self.queue.take_in)
+        else:
+            self.index_in_a_pause()
 
 
 class SqliteBackend:
@@ -93,21 +121,13 @@ class SqliteBackend:
         self._link: _Link | None = None
         self._closed = False
 
-    async def read(self, operation: Callable[[], Operation[T]]) -> T:
+    def read(self, operation: Callable[[], Operation[T]]) -> Coroutine[Any, Any, T]:
         """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
-        try:
-            return await self._run(operation, writes=False)
-        except StoreBusyError:
-            return await self._while_busy(lambda: self._run(operation, writes=False))
+        return self._run(operation, writes=False)
 
-    async def write(self, operation: Callable[[], Operation[T]]) -> T:
+    def write(self, operation: Callable[[], Operation[T]]) -> Coroutine[Any, Any, T]:
         """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
-        if self._options.read_only:
-            raise StoreReadOnlyError(f"{self._path} was opened with read_only=True; nothing was written")
-        try:
-            return await self._run(operation, writes=True)
-        except StoreBusyError:
-            return await self._while_busy(lambda: self._run(operation, writes=True))
+        return self._run(operation, writes=True)
 
     async def rebuild_search_index(self) -> None:
         """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""
@@ -159,14 +179,32 @@ class SqliteBackend:
         """Allow calls again after `close`."""
         self._closed = False
 
-    async def _run(self, operation: Callable[[], Operation[T]], *, writes: bool) -> T:
-        link = await self._opened()
-        if link.retired:
-            raise StoreClosedError(f"the session store {self._path!r} was closed meanwhile; nothing was done")
-        unit: Unit[T] = Unit(operation, link.loop.create_future(), writes=writes)
+    async def _run(self, operation: Callable[[], Operation[T]], *, writes: bool, retries: bool = True) -> T:
+        """One unit of work; while others hold the database, again."""
+        if writes and self._options.read_only:
+            raise StoreReadOnlyError(f"{self._path} was opened with read_only=True; nothing was written")
+        link = self._link
+        if link is None or self._closed or not link.is_usable():
+            link = await self._opened()
+            if link.retired:
+                raise StoreClosedError(
+                    f"the session store {self._path!r} was closed meanwhile; nothing was done"
+                )
+        outcome: asyncio.Future[T] = link.loop.create_future()
+        unit: Unit[T] = Unit(operation, outcome, writes=writes)
         if link.queue.submit(unit):
             link.connection.post(link.queue.drain)
-        return await self._outcome(link, unit)
+        if link.queue.unindexed >= WRITES_BEFORE_INDEXING:
+            link.index_in_a_pause()
+        try:
+            return await outcome
+        except asyncio.CancelledError:
+            await self._settle_unit(link, unit)
+            raise
+        except sqlite3.Error as error:
+            if not (retries and is_busy(error)):
+                raise to_store_error(error, self._path) from error
+        return await self._while_busy(lambda: self._run(operation, writes=writes, retries=False))
 
     async def _vacuum(self) -> None:
         link = await self._opened()
@@ -217,19 +255,11 @@ class SqliteBackend:
         except sqlite3.Error as error:
             raise to_store_error(error, self._path) from error
 
-    async def _outcome(self, link: _Link, unit: Unit[T]) -> T:
-        """What came of the unit. A cancelled caller's unit is simply not done before it began; once begun it
-        has an outcome, which is awaited."""
-        assert unit.future is not None, "only the queue's own units have none"
-        try:
-            return await unit.future
-        except asyncio.CancelledError:
-            if not unit.is_delivered and not link.queue.withdraw(unit):
-                unit.future = link.loop.create_future()  # the cancellation took the first
-                await settle(unit.future, SETTLE_S)
-            raise
-        except sqlite3.Error as error:
-            raise to_store_error(error, self._path) from error
+    async def _settle_unit(self, link: _Link, unit: Unit[T]) -> None:
+        """A cancelled caller's unit is withdrawn before it began; once begun its outcome is awaited."""
+        if not unit.is_delivered and not link.queue.withdraw(unit):
+            unit.future = link.loop.create_future()  # the cancellation took the first
+            await settle(unit.future, SETTLE_S)
 
     async def _opened(self) -> _Link:
         """The link of this event loop, opened once however many ask for it at the same time."""

@@ -12,11 +12,24 @@ import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
+from itertools import groupby
 from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
 from hermes_messages import StoreSchemaError
-from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, Statement, drive
+from hermes_store.backend import (
+    DIALECT,
+    INDEX_READY,
+    NOW,
+    ON_SESSION,
+    OneInsert,
+    Operation,
+    Row,
+    Statement,
+    drive,
+    without_returning,
+)
 from hermes_store.connection import hand_over
 from hermes_store.errors import StoreClosedError
 from hermes_store.migrations import MARK_INDEX_STALE
@@ -32,26 +45,23 @@ _log = logging.getLogger(__name__)
 MAX_GROUP = 64
 """Writes that share one commit at most: bounds the time for which a group holds the write lock."""
 WRITES_BEFORE_INDEXING = 256
-"""Writes after which the search index is brought up to date without a search asking for it."""
+"""Writes after which the search index is brought up to date in the next pause, without a search asking."""
+MOST_WRITES_BEFORE_INDEXING = 4_096
+"""Writes after which it is brought up to date although no pause came: else a search would have to wait."""
 
 _INDEX_DAMAGE = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT})
 """What a missing or damaged index answers; a full disk or a busy database is not its fault."""
 
 
-class Unit(Generic[T]):
+class Unit(Struct, Generic[T], eq=False):
     """One operation, and the future that gets its outcome."""
 
-    __slots__ = ("error", "future", "is_delivered", "operation", "result", "writes")
-
-    def __init__(
-        self, operation: Callable[[], Operation[T]], future: asyncio.Future[T] | None, *, writes: bool
-    ) -> None:
-        self.operation: Callable[[], Operation[T]] = operation
-        self.future: asyncio.Future[T] | None = future
-        self.writes: bool = writes
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self.is_delivered: bool = False
+    operation: Callable[[], Operation[T]]
+    future: asyncio.Future[T] | None
+    writes: bool
+    result: T | None = None
+    error: BaseException | None = None
+    is_delivered: bool = False
 
 
 class _IndexBroken(Exception):  # noqa: N818 - a signal inside this module, not an error of the store
@@ -65,7 +75,10 @@ class UnitQueue:
         self._clock = clock
         self._waiting: deque[Unit[Any]] = deque()
         self._drain_posted = False
-        self._writes_since_taken_in = 0
+        self.calls: int = 0
+        """Units that were ever submitted."""
+        self.unindexed: int = 0
+        """Writes since the search index was brought up to date."""
         self.indexing: bool = False
         """Whether the search index is whole and kept up to date."""
         self.must_mark_stale: bool = False
@@ -77,6 +90,7 @@ class UnitQueue:
 
     def submit(self, unit: Unit[T]) -> bool:
         """Put the unit in the queue. True when `drain` must be posted to the thread now."""
+        self.calls += 1
         self._waiting.append(unit)
         if self._drain_posted:
             return False
@@ -102,19 +116,18 @@ class UnitQueue:
             elif unit.writes:
                 group = self._take_writes(unit)
                 self._write(connection, group)
+                self.unindexed += len(group)
             else:
                 self._read(connection, unit)
             deliver(group)
-            if unit.writes:
-                self._writes_since_taken_in += len(group)
-        if connection is not None and self.indexing and self._writes_since_taken_in >= WRITES_BEFORE_INDEXING:
-            self._take_in(connection)
+        if self.unindexed >= MOST_WRITES_BEFORE_INDEXING:
+            self.take_in(connection)
 
-    def _take_in(self, connection: sqlite3.Connection) -> None:
-        """Bring the search index up to date while nothing else waits."""
-        self._writes_since_taken_in = 0
-        while not self._waiting:
-            unit = Unit(take_in, None, writes=True)
+    def take_in(self, connection: sqlite3.Connection | None) -> None:
+        """Bring the search index up to date while nothing else waits. Never raises."""
+        self.unindexed = 0
+        while connection is not None and self.indexing and not self._waiting:
+            unit = Unit[bool](take_in, None, writes=True)
             self._write(connection, [unit])
             if unit.error is not None:
                 _log.debug("the search index is brought up to date later: %s", unit.error)
@@ -180,8 +193,7 @@ class UnitQueue:
                 self._refuse_other_schema(connection)
             if writes and self.must_mark_stale:
                 connection.execute(MARK_INDEX_STALE)
-            for unit in group:
-                unit.result = self._drive(connection, unit)
+            self._run(connection, group)
             if writes and self.file is not None:
                 self.file.check()
             self._commit(connection)
@@ -215,6 +227,28 @@ class UnitQueue:
                 raise _IndexBroken from error
             raise
 
+    def _run(self, connection: sqlite3.Connection, group: list[Unit[Any]]) -> None:
+        """Set the result of each unit, in order. Appends that stand side by side are one call of SQLite's."""
+        for sql, run in groupby(group, _sql_of_insert):
+            units = list(run)
+            if sql is None or not self._insert(connection, sql, units):
+                for unit in units:
+                    unit.result = self._drive(connection, unit)
+
+    def _insert(self, connection: sqlite3.Connection, sql: str, units: list[Unit[int]]) -> bool:
+        """Whether each unit inserted its row. Their keys follow each other: nobody else writes meanwhile."""
+        now = self._clock()
+        rows = [unit.operation.values(now) for unit in units if isinstance(unit.operation, OneInsert)]
+        if len(rows) == 1:
+            cursor = connection.execute(sql, rows[0])
+            last = cursor.lastrowid or 0
+        else:
+            cursor = connection.executemany(sql, rows)
+            [(last,)] = connection.execute("SELECT last_insert_rowid()")
+        for key, unit in enumerate(units, last - len(units) + 1):
+            unit.result = key
+        return cursor.rowcount == len(units)
+
     def _drive(self, connection: sqlite3.Connection, unit: Unit[T]) -> T:
         def execute(statement: Statement) -> list[Row]:
             if statement is NOW:
@@ -227,7 +261,7 @@ class UnitQueue:
             if statement.only == "postgres" or statement.sql is ON_SESSION:
                 return []
             if statement.inserts:
-                cursor = connection.execute(_without_returning(statement.sql), statement.values)
+                cursor = connection.execute(without_returning(statement.sql), statement.values)
                 return [(cursor.lastrowid,)] if cursor.rowcount == 1 else []
             if not statement.index:
                 return connection.execute(statement.sql, statement.values).fetchall()
@@ -243,9 +277,8 @@ class UnitQueue:
         return drive(unit.operation(), execute)
 
 
-@lru_cache(maxsize=16)
-def _without_returning(sql: str) -> str:
-    return sql.rpartition(" RETURNING ")[0]
+def _sql_of_insert(unit: Unit[Any]) -> str | None:
+    return unit.operation.sql if isinstance(unit.operation, OneInsert) else None
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

@@ -52,9 +52,8 @@ class TranscriptMethods(StoreMethods):
         self, session_id: str, message: Message, *, uid: str | None = None, lease: LeaseToken | None = None
     ) -> int:
         """Store one message; its sequence number. A known `uid` adds nothing."""
-        prepared = [messages.PreparedMessage.of(uid if uid is not None else self._next_uid(), message)]
-        [seq] = await self._backend.write(partial(messages.append, session_id, prepared, lease))
-        return seq
+        prepared = messages.PreparedMessage.of(uid if uid is not None else self._next_uid(), message)
+        return await self._backend.write(messages.Append(session_id, prepared, lease))
 
     async def append_messages_batch(
         self, session_id: str, messages_: Sequence[NewMessage], *, lease: LeaseToken | None = None

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from msgspec import Struct
 
 from hermes_messages import AssistantMessage, ConfigurationError, Message, StoreError, ToolCall, ToolMessage
 from hermes_messages.protocols import LeaseToken, ToolRound
-from hermes_store.backend import Operation, Row, Statement, current_time, on_session
+from hermes_store.backend import (
+    OneInsert,
+    Operation,
+    Row,
+    SqlValue,
+    Statement,
+    current_time,
+    on_session,
+    without_returning,
+)
 from hermes_store.escaping import escape
 from hermes_store.operations.access import WritableSession, find_session_key, open_for_writing
 from hermes_store.records import InterruptedCall
@@ -20,6 +30,7 @@ from hermes_store.rows import (
 )
 
 __all__ = [
+    "Append",
     "PreparedMessage",
     "append",
     "begin_round",
@@ -53,6 +64,8 @@ _APPEND_WITHOUT_TOKEN = _APPEND.format(
 _APPEND_WITH_TOKEN = _APPEND.format(
     allowed="EXISTS (SELECT 1 FROM leases AS l WHERE l.lineage = coalesce(s.lineage, s.id) AND l.number = ?)"
 )
+_INSERT_WITHOUT_TOKEN = without_returning(_APPEND_WITHOUT_TOKEN)
+_INSERT_WITH_TOKEN = without_returning(_APPEND_WITH_TOKEN)
 _FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
 _FILL = """
 UPDATE messages SET shape = ?, text = ?, body = ?, created_at = ?
@@ -79,6 +92,9 @@ AND NOT EXISTS (SELECT 1 FROM messages AS m WHERE m.round = suspended_rounds.rou
 _TO_INDEX = "INSERT INTO unindexed (seq) VALUES (?)"
 
 
+_MESSAGES: tuple[type, ...] = get_args(Message)
+
+
 class PreparedMessage(Struct, frozen=True):
     """A message encoded before any transaction begins, so that bad input has no side effect."""
 
@@ -89,12 +105,36 @@ class PreparedMessage(Struct, frozen=True):
     def of(cls, uid: str, message: Message) -> PreparedMessage:
         """The message with its identity, as columns. Raises `ConfigurationError` for what is no message."""
         given: object = message
-        if not isinstance(given, Message):
+        if not isinstance(given, _MESSAGES):
             raise ConfigurationError(
                 f"a session stores messages of hermes_messages, not {type(given).__name__}; "
                 "hermes_messages.messages_from_dicts reads dicts. Nothing was stored"
             )
         return cls(key_text(uid, "the uid of a message"), message_to_columns(message))
+
+
+class Append(OneInsert, frozen=True):
+    """Store one message; its sequence number, also where the uid is known, and then nothing is added."""
+
+    session_id: str
+    message: PreparedMessage
+    token: LeaseToken | None
+
+    @property
+    def sql(self) -> str:
+        """The guarded INSERT, as SQLite runs it."""
+        return _INSERT_WITHOUT_TOKEN if self.token is None else _INSERT_WITH_TOKEN
+
+    def values(self, now: float) -> tuple[SqlValue, ...]:
+        """Its values at the database's time `now`."""
+        message, token = self.message, self.token
+        allowed_by = now if token is None else token.number
+        return message.uid, *message.columns, now, escape(self.session_id), allowed_by
+
+    def __call__(self) -> Operation[int]:
+        """The whole operation. Raises `SessionNotFoundError`, `LeaseLostError`."""
+        [seq] = yield from append(self.session_id, (self.message,), self.token)
+        return seq
 
 
 def append(
@@ -110,10 +150,8 @@ def append(
         yield from open_for_writing(session_id, token)
     seqs: list[int] = []
     for message in messages:
-        role, shape, text, body = message.columns
-        rows = yield Statement(
-            sql, (message.uid, role, shape, text, body, now, id_, allowed_by), inserts=True
-        )
+        values = (message.uid, *message.columns, now, id_, allowed_by)
+        rows = yield Statement(sql, values, inserts=True)
         if not rows:
             session = yield from open_for_writing(session_id, token)
             rows = yield Statement(_FIND, (session.key, message.uid))
