@@ -8,8 +8,8 @@ from hermes_batch.compression_plan import (
     CompressionSettings,
     Span,
     find_span,
-    render_span,
     step_tokens,
+    summary_prompt,
     with_summary_step,
 )
 from hermes_batch.compression_step import compressed, look_at
@@ -149,11 +149,13 @@ def test_a_failed_summary_falls_back_as_it_was_asked(
 @given(parts.filter(len), st.integers(200, 3_000))
 def test_the_summariser_is_shown_every_step_within_its_bound(given: list[Part], most: int) -> None:
     steps = trajectory(given)
-    text = render_span(steps, Span(2, len(steps)), most, step_tokens)
-    assert step_tokens(text) <= most + 40
-    if step_tokens(text) < most - 100:
+    settings = CompressionSettings(input_tokens=most, summary_tokens=70, request="In {tokens}, please.")
+    shown, _, request = summary_prompt(steps, Span(2, len(steps)), settings, step_tokens).rpartition("\n")
+    assert request == "In 70, please."
+    assert step_tokens(shown) <= most + 50
+    if step_tokens(shown) < most - 100:
         for place in range(2, len(steps)):
-            assert f"[Step {place}, {steps[place].from_}]" in text
+            assert f"[Step {place}, {steps[place].from_}]" in shown
 
 
 def test_a_counter_of_the_caller_takes_the_place_of_the_estimate() -> None:

@@ -23,6 +23,7 @@ async def compress(arguments: argparse.Namespace) -> int:
             target_tokens=arguments.target_tokens,
             summary_tokens=arguments.summary_tokens,
             input_tokens=arguments.input_tokens,
+            request=arguments.request,
             keep_first=arguments.keep_first,
             keep_last=arguments.keep_last,
             on_failed_summary=arguments.on_failed_summary,

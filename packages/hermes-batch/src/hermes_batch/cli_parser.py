@@ -11,6 +11,7 @@ from typing import Final, Never
 
 import msgspec
 
+from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.export_formats import EXPORT_FORMATS
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
@@ -211,6 +212,12 @@ def add_compress_arguments(parser: argparse.ArgumentParser) -> None:
         help="of whom the first step stays: human, gpt, tool",
     )
     what.add_argument("--keep-last", type=int, default=4, metavar="N", help="steps that stay")
+    what.add_argument(
+        "--request",
+        default=CompressionSettings().request,
+        metavar="TEXT",
+        help="what the summariser is asked after the steps",
+    )
     what.add_argument("--system-notice", default="", metavar="TEXT", help="appended to the system step")
     what.add_argument(
         "--on-failed-summary",

@@ -24,8 +24,8 @@ __all__ = [
     "CountTokens",
     "Span",
     "find_span",
-    "render_span",
     "step_tokens",
+    "summary_prompt",
     "summary_task",
     "with_summary_step",
 ]
@@ -52,7 +52,8 @@ class CompressionSettings(Struct, frozen=True, kw_only=True):
 
     Trajectories of more than `target_tokens` are compressed; a summary is to have about `summary_tokens`. The
     first step of each speaker in `keep_first` and the last `keep_last` steps stay, the system step always.
-    The summariser is shown at most `input_tokens` of the steps that go: long ones are cut to their ends.
+    The summariser is shown at most `input_tokens` of the steps that go: long ones are cut to their ends. The
+    last it reads is `request`, in which `{tokens}` stands for `summary_tokens`.
 
     Where no summary could be made, `on_failed_summary` keeps the trajectory, puts a notice in the place of
     the span, or drops the trajectory. What is longer than the target in the end is kept, has its older tool
@@ -65,6 +66,7 @@ class CompressionSettings(Struct, frozen=True, kw_only=True):
     keep_first: tuple[Speaker, ...] = ("human", "gpt", "tool")
     keep_last: int = 4
     input_tokens: int = 24_000
+    request: str = "Summarize the steps above in about {tokens} tokens, in their language."
     on_failed_summary: Literal["keep", "notice", "drop"] = "keep"
     over_limit: Literal["keep", "shorten", "drop"] = "keep"
     system_notice: str = ""
@@ -161,8 +163,20 @@ def _spans_of(run: range, blocks: Sequence[Span], speakers: Sequence[str]) -> It
             yield Span(blocks[begin].begin, blocks[end].begin)
 
 
-def render_span(steps: Sequence[Turn], span: Span, most_tokens: int, count: CountTokens) -> str:
-    """The steps of `span` as the summariser reads them, within about `most_tokens`."""
+def summary_prompt(
+    steps: Sequence[Turn], span: Span, settings: CompressionSettings, count: CountTokens
+) -> str:
+    """What the summariser is asked. The request comes last: a small model goes on with what it read last."""
+    shown = _rendered(steps, span, settings.input_tokens, count)
+    return f"{shown}\n\n[End of the steps]\n{_told(settings.request, settings)}"
+
+
+def _told(text: str, settings: CompressionSettings) -> str:
+    return text.replace("{tokens}", str(settings.summary_tokens))
+
+
+def _rendered(steps: Sequence[Turn], span: Span, most_tokens: int, count: CountTokens) -> str:
+    """The steps of `span` within about `most_tokens`."""
     text = ""
     for limit in _STEP_LIMITS:
         text = "\n\n".join(
@@ -187,7 +201,7 @@ def _cut(text: str, limit: int) -> str:
 
 def summary_task(settings: CompressionSettings) -> str:
     """The summariser's instruction."""
-    return _TASK.format(tokens=settings.summary_tokens)
+    return _told(_TASK, settings)
 
 
 def with_summary_step(

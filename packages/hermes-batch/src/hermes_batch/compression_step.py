@@ -11,7 +11,7 @@ from hermes_batch.compression_plan import (
     CountTokens,
     Span,
     find_span,
-    render_span,
+    summary_prompt,
     with_summary_step,
 )
 from hermes_batch.compression_report import CompressionMetrics, CompressionOutcome
@@ -38,7 +38,7 @@ class Trajectory(Struct, frozen=True):
     def prompt(self, settings: CompressionSettings, count: CountTokens) -> str:
         """What the summariser reads; there must be a span."""
         assert self.span is not None
-        return render_span(self.steps, self.span, settings.input_tokens, count)
+        return summary_prompt(self.steps, self.span, settings, count)
 
 
 class Compressed(Struct, frozen=True):

@@ -162,9 +162,8 @@ class TrajectoryCompressor:
         return CompressionTotals(self._run_name, self._settings.target_tokens)
 
     def _model_mark(self) -> str:
-        """Summaries of one model are not taken for those of another."""
-        options = self._options
-        named = (options.provider, options.base_url, options.model, options.temperature)
+        """Summaries of one model are not taken for those of another, wherever its host is."""
+        named = (self._options.provider, self._options.model)
         return hashlib.sha256(msgspec.json.encode(named)).hexdigest()[:8]
 
     async def _make_summaries(self) -> BatchStatistics | None:
