@@ -5,6 +5,10 @@ from hermes_batch import BatchRunner
 statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
 """
 
+from hermes_batch.agent_options import FallbackModel
+from hermes_batch.compression_plan import CompressionSettings
+from hermes_batch.compression_report import CompressionMetrics, CompressionReport
+from hermes_batch.compressor import TrajectoryCompressor
 from hermes_batch.distributions import DISTRIBUTIONS
 from hermes_batch.engines import RowEngine, RowJob
 from hermes_batch.errors import (
@@ -28,9 +32,13 @@ __all__ = [
     "BarProgress",
     "BatchRunner",
     "BatchStatistics",
+    "CompressionMetrics",
+    "CompressionReport",
+    "CompressionSettings",
     "DatasetError",
     "EngineLostError",
     "EngineStartError",
+    "FallbackModel",
     "LineProgress",
     "NoProgress",
     "Progress",
@@ -42,6 +50,7 @@ __all__ = [
     "RunExistsError",
     "RunLockedError",
     "ToolStats",
+    "TrajectoryCompressor",
     "Turn",
     "WorkerLostError",
 ]
