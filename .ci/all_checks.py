@@ -27,6 +27,9 @@ REPORTS = ROOT / ".cache" / "reports"
 STEP_LIMIT_S = 25 * 60.0 if os.environ.get("HERMES_TEST_PROFILE") != "nightly" else 8 * 3600.0
 HEAVY_EXTRAS = {"local", "ray"}
 """Not in a package's own environment; tests that need them are marked and run in the whole one."""
+SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
+"""The command that builds the site; a warning is an error. Without `-E` pages that did not change are not read
+again, and what was wrong with them is not told again."""
 WHOLE_ENVIRONMENT_ONLY = "local_model"
 NO_TESTS_COLLECTED = 5
 
@@ -57,14 +60,15 @@ def static_steps() -> Iterator[Step]:
     yield Step("lint", [["ruff", "check", "--quiet", "."]])
     yield types("sources", [*Path("packages").glob("*/src"), *Path(".ci").rglob("*.py")], ".ci/checks:.ci")
     for package in PACKAGES:  # apart, since two packages may have a test module of the same name
-        yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests")
+        yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests:.ci")
     tests = ROOT / "tests-integration"
     folders = sorted(path.relative_to(ROOT) for path in tests.glob("*") if any(path.glob("*.py")))
     for folder in (Path("benchmarks"), Path("examples"), *folders):
-        yield types(str(folder), [folder], str(folder))
+        yield types(str(folder), [folder], f"{folder}:.ci")
     yield Step("layers", [["lint-imports", "--no-logo"]])
     for check in ("async_audit", "sibling_ranges", "house_rules"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
+    yield Step("docs", [[*SITE, "-E", "docs", ".cache/site"]])
     yield Step("audit installed", [["uv", "pip", "check", "--quiet", "--python", sys.executable]])
 
 

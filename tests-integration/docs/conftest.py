@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / ".ci"))  # for the modules `browser` and `all_checks`
+
 KEPT_VARIABLES = ("LANG", "SSL_CERT_FILE", "HERMES_TEST_PROFILE")
 
 

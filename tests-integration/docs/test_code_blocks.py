@@ -11,7 +11,8 @@ The pages are README.md, packages/*/README.md and docs/**/*.md. A block's info s
     ```sh covered-by=tests-integration/packaging/test_runner.py::test_name
                                             not run here: the named test runs it, and must exist
     ```json  ```jsonl  ```toml              parsed
-    ```text  ```mermaid                     left alone; a block of any other or no language is an error
+    ```text  ```mermaid  ```{include}       left alone, as is any directive of the site; a block of any other
+                                            or no language is an error
 
 Blocks run in a folder of their own that holds a copy of examples/, with the variables of the fixture
 `doc_environment` (conftest.py), where a block that names a model host gets its counterpart.
@@ -104,6 +105,8 @@ def read_info(place: str, info: str) -> tuple[str, dict[str, str]]:
     words = shlex.split(info)
     if not words:
         raise BlockError(f"{place}: the block names no language (use `text`)")
+    if words[0].startswith("{"):
+        return words[0], {}
     attributes = {name: value for name, _, value in (word.partition("=") for word in words[1:])}
     unknown = set(attributes) - {"no-run", "covered-by"}
     if unknown or not all(attributes.values()):
@@ -123,7 +126,7 @@ def check_block(block: Block, root: Path) -> None:
                 json.loads(line)
         case "toml":
             tomllib.loads(block.text)
-        case language if language in LEFT_ALONE:
+        case language if language in LEFT_ALONE or language.startswith("{"):
             pass
         case language if language not in SHELL:
             raise BlockError(f"{block.place}: unknown language {language!r} (use `text` if it is none)")

@@ -6,18 +6,12 @@ With HERMES_SCREENSHOTS set to a directory, what the page looks like is kept the
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import os
-import shutil
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browser import Page, running_browser
 from msgspec.structs import replace
 
 from hermes_batch.records import Record, RecordStatus, ToolStats, Turn, encode_record
@@ -26,19 +20,7 @@ from hermes_batch.view import view_run
 from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, ToolSpec, UserMessage
 from hermes_messages.trajectory import to_trajectory
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--remote-debugging-port=0",
-)
-PATIENCE_S = 60.0
+READY = "document.documentElement.dataset.ready === 'yes'"
 ROWS = 10_000
 HOSTILE_ROW = 7
 LONG_ROW = 8
@@ -47,124 +29,10 @@ HOSTILE = f"{HOSTILE_MARKUP} a\u2028b\x1b[2J \u202ecba"
 TOOL = ToolSpec.from_schema("read_file", "Read a file.", {"type": "object", "properties": {}})
 
 
-class Page:
-    """One page in the browser. Everything that it logs as an error, and every request, is kept."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._number = 0
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.send(f"{domain}.enable")
-
-    def send(self, method: str, **parameters: object) -> dict[str, Any]:
-        """Ask the browser; what comes in between is noted."""
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=PATIENCE_S))
-            if message.get("id") == self._number:
-                assert "error" not in message, message
-                result: dict[str, Any] = message["result"]
-                return result
-            self._note(message)
-
-    def _note(self, message: dict[str, Any]) -> None:
-        match message:
-            case {"method": "Log.entryAdded", "params": {"entry": {"level": "error", "text": str(text)}}}:
-                self.complaints.append(text)
-            case {"method": "Runtime.exceptionThrown", "params": {"exceptionDetails": details}}:
-                self.complaints.append(json.dumps(details))
-            case {"method": "Network.requestWillBeSent", "params": {"request": {"url": str(url)}}}:
-                self.requests.append(url)
-            case _:
-                pass
-
-    def open(self, path: Path, fragment: str = "") -> None:
-        """Load a file anew and wait until the page says that it is ready."""
-        self.send("Page.navigate", url="about:blank")
-        self.send("Page.navigate", url=path.as_uri() + fragment)
-        self.wait("document.documentElement.dataset.ready === 'yes'")
-
-    def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to, awaited."""
-        done = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in done, done["exceptionDetails"]
-        return done["result"].get("value")
-
-    def text(self, selector: str) -> str:
-        """The text of the first element that fits, as it is seen."""
-        return str(self.value(f"document.querySelector({json.dumps(selector)}).innerText"))
-
-    def wait(self, condition: str) -> None:
-        """Until `condition` holds; it is asked at every frame of the page."""
-        deadline = time.monotonic() + PATIENCE_S
-        asked = f"new Promise((done) => requestAnimationFrame(() => done(Boolean({condition}))))"
-        while not self.value(asked):
-            assert time.monotonic() < deadline, f"never: {condition}; {self.complaints}"
-
-    def choose(self, control: str, value: str) -> None:
-        """Take an option of a list of options."""
-        take = f"(node) => {{ node.value = '{value}'; node.dispatchEvent(new Event('change')); }}"
-        self.value(f"({take})(document.getElementById('{control}'))")
-
-    def press(self, *keys: str) -> None:
-        """Press and release keys, one after the other."""
-        for key in keys:
-            text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
-            common = {"key": key, "windowsVirtualKeyCode": {"Enter": 13, "Escape": 27}.get(key, 0)}
-            down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
-            self.send("Input.dispatchKeyEvent", **down, **common)
-            self.send("Input.dispatchKeyEvent", type="keyUp", **common)
-
-    def look(self, *, width: int = 1360, height: int = 860, dark: bool = False, still: bool = False) -> None:
-        """The size of the window, and what the system asks for: colours, and no motion."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.send("Emulation.setDeviceMetricsOverride", **size)
-        wishes = {
-            "prefers-color-scheme": "dark" if dark else "light",
-            "prefers-reduced-motion": "reduce" if still else "no-preference",
-        }
-        features = [{"name": name, "value": value} for name, value in wishes.items()]
-        self.send("Emulation.setEmulatedMedia", features=features)
-
-    def screenshot(self, name: str) -> bytes:
-        """What a person would see, as PNG."""
-        image = base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
-        if directory := os.environ.get("HERMES_SCREENSHOTS"):
-            (Path(directory) / f"{name}.png").write_bytes(image)
-        return image
-
-
-@contextmanager
-def running_browser(profile: Path) -> Iterator[Page]:
-    """A new Chromium with nothing in its profile; it is gone afterwards."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("Chromium is not installed (Debian: apt-get install --no-install-recommends chromium)")
-    from websockets.sync.client import connect
-
-    command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            told = next(line for line in process.stderr if line.startswith("DevTools listening on "))
-            with connect(told.split()[-1], max_size=None, open_timeout=PATIENCE_S) as whole:
-                whole.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
-                targets = json.loads(whole.recv(timeout=PATIENCE_S))["result"]["targetInfos"]
-                target = next(info["targetId"] for info in targets if info["type"] == "page")
-            address = told.split()[-1].partition("/devtools/")[0]
-            with connect(f"{address}/devtools/page/{target}", max_size=None, open_timeout=PATIENCE_S) as one:
-                yield Page(one)
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """One browser for all tests."""
-    with running_browser(tmp_path_factory.mktemp("chromium")) as page:
+    with running_browser(tmp_path_factory.mktemp("chromium"), READY) as page:
         yield page
 
 

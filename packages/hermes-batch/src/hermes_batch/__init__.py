@@ -1,8 +1,10 @@
 """BatchRunner: prompts in, tool-use training trajectories out, nothing lost, nothing paid twice.
 
-from hermes_batch import BatchRunner
+The smallest program, where `await` is allowed at the top:
 
-statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
+    from hermes_batch import BatchRunner
+
+    statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
 """
 
 from hermes_batch.agent_options import FallbackModel

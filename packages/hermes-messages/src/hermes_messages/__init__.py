@@ -12,10 +12,10 @@ calls are owed [results_owed]
 >>> transcript.append(AssistantMessage("It is 21 degrees in Ulm."))
 >>> transcript.state
 <TranscriptState.ANSWERED: 'answered'>
-
-What every program needs is loaded at once; the names under `_LAZY` load their module at first use. `repair`
-here is the function; loading its module first would leave the module under that name.
 """
+
+# What every program needs is loaded at once; the names under `_LAZY` load their module at first use. `repair`
+# here is the function; loading its module first would leave the module under that name.
 
 from typing import TYPE_CHECKING, Final
 

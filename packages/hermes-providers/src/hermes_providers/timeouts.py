@@ -35,7 +35,7 @@ class Timeouts(Struct, frozen=True, kw_only=True):
                 raise ConfigurationError(f"timeout {name} must be above 0 seconds, not {value}")
 
     def for_reasoning(self, explicit: Container[str] = ()) -> Timeouts:
-        """The same, with the wider limits of a reasoning model for all that is not `explicit`ly set."""
+        """The same, with the wider limits of a reasoning model for all that `explicit` does not name."""
         wider = {name: limit for name, limit in REASONING_S.items() if name not in explicit}
         return msgspec.structs.replace(self, **wider)
 

@@ -1,17 +1,19 @@
 """Durable, searchable agent sessions in a SQLite file or on PostgreSQL, native async.
 
-import asyncio
-from hermes_messages import UserMessage
-from hermes_store import SessionDB
+The smallest program:
 
-async def main() -> None:
-    async with SessionDB("state.db") as db:
-        session_id = await db.create_session(source="example")
-        await db.append_message(session_id, UserMessage("Where do the storks go in winter?"))
-        for hit in await db.search_messages("storks"):
-            print(hit.session_id, hit.snippet)
+    import asyncio
+    from hermes_messages import UserMessage
+    from hermes_store import SessionDB
 
-asyncio.run(main())
+    async def main() -> None:
+        async with SessionDB("state.db") as db:
+            session_id = await db.create_session(source="example")
+            await db.append_message(session_id, UserMessage("Where do the storks go in winter?"))
+            for hit in await db.search_messages("storks"):
+                print(hit.session_id, hit.snippet)
+
+    asyncio.run(main())
 """
 
 from hermes_store.errors import (
