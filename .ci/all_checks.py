@@ -28,8 +28,8 @@ STEP_LIMIT_S = 25 * 60.0 if os.environ.get("HERMES_TEST_PROFILE") != "nightly" e
 HEAVY_EXTRAS = {"local", "ray"}
 """Not in a package's own environment; tests that need them are marked and run in the whole one."""
 SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
-"""The command that builds the site; a warning is an error. Without `-E` what is wrong with a page is told once
-and not again until the page changes."""
+"""The command that builds the site; a warning is an error. Without `-E` what is wrong with a page
+is told once, and not again until the page changes."""
 WHOLE_ENVIRONMENT_ONLY = "local_model"
 NO_TESTS_COLLECTED = 5
 
