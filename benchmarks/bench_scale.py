@@ -1,0 +1,203 @@
+"""Scale: thousands of agents on one event loop, and one conversation of ten thousand messages.
+
+Run with `uv run benchmarks/bench_scale.py [AGENTS ...]`. The host is simulated behind the transport seam of
+the provider: it answers after a second of waiting, without sockets, so that limits on files and on loopback
+do not count; all of ours between `run_conversation` and the bytes of the request is real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from contest import server
+
+from hermes_loop import AIAgent
+from hermes_messages.protocols import Provider, ProviderOptions
+from hermes_providers import from_profile
+from hermes_providers.timeouts import StreamClock
+from hermes_tools import tool
+
+AGENTS = (100, 1_000, 10_000)
+ROUNDS = 2
+PAUSE_S = 1.0
+MESSAGES = 10_000
+
+
+class Asked(NamedTuple):
+    """A request: the CPU time at which it came, that at which its answer was ready, its size in bytes."""
+
+    came: float
+    ready: float
+    size: int
+
+
+class Ready:
+    """An answer that is there as a whole."""
+
+    status = 200
+    headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks[::-1]
+
+    async def read(self, _clock: StreamClock) -> bytes:
+        return self._chunks.pop() if self._chunks else b""
+
+
+class Simulated:
+    """A host that waits, then asks for a tool so many times, then answers; it notes when it is asked."""
+
+    def __init__(self, rounds: int, pause_s: float) -> None:
+        self._rounds = rounds
+        self._pause_s = pause_s
+        self.asked: list[Asked] = []
+        self.overdue: list[float] = []
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    @asynccontextmanager
+    async def post(
+        self, _url: str, _headers: Mapping[str, str], body: bytes, _clock: StreamClock
+    ) -> AsyncIterator[Ready]:
+        at = time.process_time()
+        done = body.count(b'"role":"tool"')
+        if self._pause_s:
+            due = time.perf_counter() + self._pause_s
+            await asyncio.sleep(self._pause_s)
+            self.overdue.append(time.perf_counter() - due)
+        script = server.Script(0.0, self._rounds, 5, "look")
+        self.asked.append(Asked(at, time.process_time(), len(body)))
+        yield Ready(server.events(script, calling=done < self._rounds, number=done))
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "nothing new"
+
+
+def over(host: Simulated) -> Provider:
+    return from_profile("custom", ProviderOptions(base_url="http://simulated/v1"), transport=host)
+
+
+def agent_over(provider: Provider) -> AIAgent:
+    return AIAgent(provider=provider, model="bench", tools=[look], max_iterations=MESSAGES)
+
+
+def memory_kb() -> int:
+    """What this process holds now."""
+    gc.collect()
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+class Crowd(msgspec.Struct):
+    """Memory in kB for each agent, before its turn and after it; CPU for each call; lateness in seconds."""
+
+    idle_kb: float
+    active_kb: float
+    cpu_s: float
+    wall_s: float
+    late_median_s: float
+    late_worst_s: float
+
+
+async def crowd(count: int) -> Crowd:
+    """So many agents at once."""
+    host = Simulated(ROUNDS, PAUSE_S)
+    provider = over(host)
+    warm = agent_over(over(Simulated(ROUNDS, 0.0)))
+    await warm.run_conversation("Look.")
+    empty = memory_kb()
+    agents = [agent_over(provider) for _ in range(count)]
+    idle = memory_kb()
+    ended: list[float] = []
+
+    async def one(agent: AIAgent) -> None:
+        result = await agent.run_conversation("Look.")
+        assert result["api_calls"] == ROUNDS + 1, result["error"]
+        ended.append(time.perf_counter())
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(one(agent) for agent in agents))
+    cpu = (time.process_time() - cpu) / count / (ROUNDS + 1)
+    took = time.perf_counter() - wall
+    active = memory_kb()
+    for agent in [warm, *agents]:
+        await agent.close()
+    return Crowd(
+        idle_kb=(idle - empty) / count,
+        active_kb=(active - empty) / count,
+        cpu_s=cpu,
+        wall_s=took,
+        late_median_s=statistics.median(host.overdue),
+        late_worst_s=max(host.overdue),
+    )
+
+
+async def growth() -> None:
+    """What each call of one turn costs as its conversation grows, against the joining of bytes."""
+    host = Simulated(MESSAGES // 2, 0.0)
+    agent = agent_over(over(host))
+    gc.disable()
+    result = await agent.run_conversation("Look often.")
+    assert result["final_response"], result["error"]
+    await agent.close()
+    costs = [later.came - one.ready for one, later in pairwise(host.asked)]
+    sizes = [one.size for one in host.asked[1:]]
+    slope, start = statistics.linear_regression(sizes, costs)
+    print(f"one turn of {len(costs):,} calls, {MESSAGES:,} messages, last request {sizes[-1] / 1e3:.0f} kB")
+    for place in (100, 1_000, 2_500, len(costs) - 50):
+        near = statistics.median(costs[place - 50 : place + 50])
+        print(f"  call {place:5}: {near * 1e6:6.0f} us CPU, {sizes[place] / 1e3:6.0f} kB")
+    print(f"  line: {start * 1e6:.0f} us + {slope * 1e9:.3f} ns a byte; joining: {joining():.3f} ns a byte")
+
+
+def joining() -> float:
+    """Nanoseconds a byte for joining and copying parts of the size of these messages."""
+    parts = [b"x" * 90] * MESSAGES
+    took = []
+    for _ in range(50):
+        started = time.process_time()
+        b"".join(parts)
+        took.append(time.process_time() - started)
+    return statistics.median(took) / (90 * MESSAGES) * 1e9
+
+
+def main(counts: tuple[int, ...]) -> None:
+    """Each crowd in a process of its own."""
+    for count in counts:
+        done = subprocess.run(
+            [sys.executable, __file__, "--crowd", str(count)], check=True, stdout=subprocess.PIPE
+        )
+        one = msgspec.json.decode(done.stdout, type=Crowd)
+        print(
+            f"{count:6,} agents x {ROUNDS + 1} calls of {PAUSE_S:.0f} s: {one.wall_s:5.2f} s"
+            f" (ideal {(ROUNDS + 1) * PAUSE_S:.0f}), CPU {one.cpu_s * 1e6:4.0f} us a call,"
+            f" idle {one.idle_kb:.1f} kB, after a turn {one.active_kb:.1f} kB each; wake-ups late by"
+            f" {one.late_median_s * 1e3:.0f} ms in the median, {one.late_worst_s * 1e3:.0f} ms at worst"
+        )
+    asyncio.run(growth())
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--crowd", count]:
+            print(msgspec.json.encode(asyncio.run(crowd(int(count)))).decode())
+        case given:
+            main(tuple(map(int, given)) or AGENTS)
