@@ -3,12 +3,13 @@
 PYTHON ?= python3
 IN_ENVIRONMENT = @$(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check fmt lint types docs bench nightly clean
+.PHONY: help demo test check fmt lint types api docs bench nightly clean
 
 help:
 	@echo "make demo      run the main job on a small prompt file (ARGS=\"...\" are options of hermes-batch run)"
 	@echo "make test      every check and test"
 	@echo "make check     the checks without the tests; make fmt, lint, types are parts of it"
+	@echo "make api       write the snapshots of the public surfaces, after a change of a public name"
 	@echo "make unit-X    the tests of package X alone, in an environment of its own: make unit-hermes-loop"
 	@echo "make docs      the documentation as a site, in .cache/site; a warning is an error"
 	@echo "make bench     the benchmarks; make nightly: the tests with their full counts"
@@ -34,6 +35,9 @@ types:
 
 docs:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py docs
+
+api:
+	$(IN_ENVIRONMENT) python .ci/checks/api_contract.py --write
 
 unit-%:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py "unit $*"

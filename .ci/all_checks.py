@@ -69,6 +69,7 @@ def static_steps() -> Iterator[Step]:
     for check in ("async_audit", "sibling_ranges", "house_rules"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
     yield Step("docs", [[*SITE, "-E", "docs", ".cache/site"]])
+    yield Step("api contract", [[sys.executable, ".ci/checks/api_contract.py"]])
     yield Step("audit installed", [["uv", "pip", "check", "--quiet", "--python", sys.executable]])
 
 
