@@ -31,6 +31,8 @@ from hermes_messages.protocols import NewMessage, SessionInfo
 from hermes_messages.testing import ScriptedProvider, broken, call, calls, failure, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools", "hermes-store")
+
 AGAIN = failure(ErrorKind.TRANSPORT, retry_after_s=0)
 SMALL = ModelInfo(context_window=8000)
 LONG = [

@@ -20,6 +20,10 @@ import pytest
 
 from hermes_batch.records import decode_record
 
+pytestmark = pytest.mark.needs(
+    "hermes-loop", "hermes-providers", "hermes-tools", "hermes-store", "hermes-batch"
+)
+
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
 ROWS, KILLS = (500, 50) if NIGHTLY else (120, 8)
 WORKERS = 8

@@ -17,6 +17,8 @@ from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage,
 from hermes_messages.testing import ScriptedProvider, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
+
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path

@@ -18,6 +18,10 @@ from hermes_messages.protocols import ConversationResult
 from hermes_state import SessionDB
 from run_agent import AIAgent
 
+pytestmark = pytest.mark.needs(
+    "hermes-loop", "hermes-providers", "hermes-tools", "hermes-store", "hermes-batch"
+)
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/migrating.md").read_text()
 LIMIT_S = 60.0

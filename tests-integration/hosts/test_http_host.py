@@ -20,6 +20,8 @@ from hermes_messages import ToolMessage, validate
 from hermes_messages.testing import ScriptedProvider, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools", "hermes-store")
+
 HOSTS = Path(__file__).parents[2] / "examples"
 
 # The model is a function of the last message, so that it can be the same after a restart.

@@ -16,6 +16,8 @@ from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_providers import KeyFunction, custom
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools", "hermes-store")
+
 KEY = "sk-integration-0123456789"
 
 

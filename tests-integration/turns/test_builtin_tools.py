@@ -14,6 +14,8 @@ from hermes_loop import AIAgent
 from hermes_messages import SystemMessage, ToolMessage, content_text
 from hermes_messages.testing import ScriptedProvider, call, calls, text
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools")
+
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -28,6 +28,8 @@ from hermes_messages.protocols import SessionStore
 from hermes_messages.testing import ScriptedProvider, ScriptStep, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-store")
+
 WINDOW = 3000
 ANSWER = f"answer {'word ' * 250}"
 

@@ -15,6 +15,8 @@ from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import ScriptedProvider, ScriptStep, call, calls, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
+
 LONG = "word " * 250
 
 

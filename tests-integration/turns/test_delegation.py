@@ -13,6 +13,8 @@ from hermes_messages import AssistantMessage, JsonObject, ModelInfo, ToolMessage
 from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
+
 
 def delegating(*goals: str) -> Any:
     return calls(call("delegate_task", {"tasks": [{"goal": goal} for goal in goals]}))

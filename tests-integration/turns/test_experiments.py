@@ -29,6 +29,8 @@ from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_providers import LocalProvider
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools", "hermes-store")
+
 
 class Observed:
     """A provider that hands everything on to another and notes what the store holds at each request."""

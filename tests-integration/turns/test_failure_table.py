@@ -39,6 +39,8 @@ from hermes_messages.testing import (
 )
 from hermes_store import SessionDB
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
+
 SHELL = calls(call("terminal", {"command": "echo ran >> ran.txt"}))
 LONG = to_dicts(
     [

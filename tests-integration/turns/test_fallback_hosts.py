@@ -8,9 +8,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
+
 from hermes_loop import AIAgent
 from hermes_messages import AssistantMessage, ErrorKind, ToolMessage, validate
 from hermes_store import SessionDB
+
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools", "hermes-store")
 
 LONG_ID = "call_abc|fc_HIR/d_iG+0123456789012345678901234567890123456789012345678901234567890"
 SIGNATURE = "EqQBCkYIBxgCKkA"

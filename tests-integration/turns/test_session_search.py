@@ -7,10 +7,14 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from hermes_loop import AIAgent
 from hermes_messages import ToolMessage, content_text
 from hermes_messages.testing import ScriptedProvider, ScriptStep, call, calls, text
 from hermes_store import SessionDB
+
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
 
 
 def test_an_earlier_conversation_is_found_and_read_in_sqlite(tmp_path: Path) -> None:

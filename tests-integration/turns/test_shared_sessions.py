@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from hermes_loop import AIAgent
 from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, validate
 from hermes_messages.approvals import PendingApproval, pending_to_json
@@ -12,6 +14,8 @@ from hermes_messages.protocols import NewMessage
 from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor, StepGate, ToolDouble, text
 from hermes_store import SessionDB
 from hermes_store.backend import Operation, Statement
+
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-store")
 
 
 def make(store: SessionDB, *script: ScriptStep, tools: tuple[ToolDouble, ...] = ()) -> AIAgent:

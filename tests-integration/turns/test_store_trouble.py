@@ -20,6 +20,8 @@ from hermes_messages.testing import Answer, ScriptedProvider, call, calls, text
 from hermes_store import SessionDB
 from hermes_tools import tool
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
+
 
 class Unreliable(SessionDB):
     """A real store some of whose writes are refused."""

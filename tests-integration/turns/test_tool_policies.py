@@ -14,6 +14,8 @@ from hermes_messages import ConfigurationError, ToolCall
 from hermes_messages.testing import ScriptedProvider, call, calls, text
 from hermes_tools import Checkpoints
 
+pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools")
+
 
 def test_a_policy_denies_asks_and_allows_commands_of_an_agent(tmp_path: Path) -> None:
     asked: list[str] = []

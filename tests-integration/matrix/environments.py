@@ -1,0 +1,137 @@
+"""Fresh environments that hold given versions of our wheels, and only what these declare."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from interpreters import Python
+from layers import ROOT, WHEELS, extras_of, groups_of
+from processes import CommandError, Done, must, run
+from wheels import CACHE, Pinned, requirements_in
+
+__all__ = ["Environment", "Resolution", "Wanted", "ask_resolver", "environment"]
+
+Resolution = Literal["highest", "lowest"]
+SAID: Mapping[Resolution, str] = {"highest": "highest", "lowest": "lowest-direct"}
+HEAVY_EXTRAS = {"local", "ray"}
+"""Hundreds of megabytes; what needs them is tested in the environment of the whole workspace."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an environment is to hold. Of the wheels in `tests` also the extras, and what their tests need."""
+
+    wheels: tuple[Pinned, ...]
+    python: Python
+    resolution: Resolution = "highest"
+    tests: frozenset[str] = field(default=frozenset())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The wheels by name."""
+        return frozenset(pinned.wheel for pinned in self.wheels)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment that was made; `folder` is removed with it."""
+
+    python: Path
+    folder: Path
+    may_skip: bool
+    """Whether tests may skip here also in CI."""
+
+
+def extras_for(pinned: Pinned, wanted: Wanted) -> list[str]:
+    """The extras to install: all but heavy ones whose siblings are there."""
+    if pinned.wheel not in wanted.tests:
+        return []
+    chosen = []
+    for name, lines in extras_of(pinned.wheel, pinned.house.tree).items():
+        siblings = {wheel for wheel in WHEELS for line in lines if line.startswith(wheel)}
+        if name not in HEAVY_EXTRAS and siblings <= wanted.names:
+            chosen.append(name)
+    return chosen
+
+
+def requirements(wanted: Wanted) -> list[str]:
+    """The lines to install: our wheels exactly, and what they declare, so that "lowest" means their floors.
+
+    Without the second part the resolver, which lowers direct requirements, would take the newest of them.
+    """
+    lines = []
+    for pinned in wanted.wheels:
+        extras = extras_for(pinned, wanted)
+        names = f"[{','.join(extras)}]" if extras else ""
+        lines.append(f"{pinned.wheel}{names}=={pinned.version}")
+        for needed in requirements_in(pinned.file, extras):
+            if not needed.name.startswith("hermes-"):
+                needed.marker = None
+                lines.append(str(needed))
+    return lines
+
+
+async def with_uv(wanted: Wanted, folder: Path, *command: str | Path) -> Done:
+    """A uv pip command on the file of requirements, which it takes last."""
+    file = folder / "wheels.in"
+    file.write_text("\n".join(requirements(wanted)) + "\n")
+    links = {f"--find-links={pinned.house.dist}" for pinned in wanted.wheels}
+    options = [
+        "--no-sources",
+        "--only-binary=:all:",
+        f"--resolution={SAID[wanted.resolution]}",
+        *sorted(links),
+    ]
+    return await run(["uv", "pip", *command, file, "--quiet", *options], cwd=folder)
+
+
+async def ask_resolver(wanted: Wanted) -> Done:
+    """Whether uv would install what is wanted; it installs nothing."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=CACHE, prefix="ask-") as folder:
+        return await with_uv(wanted, Path(folder), "compile", "--python", wanted.python.path)
+
+
+@asynccontextmanager
+async def environment(wanted: Wanted) -> AsyncIterator[Environment]:
+    """Make the environment, and remove it at the end. Raises `CommandError` with uv's words."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=CACHE, prefix="env-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        python = folder / "env" / "bin" / "python"
+        await must(["uv", "venv", "--quiet", "--python", wanted.python.path, folder / "env"], cwd=folder)
+        done = await with_uv(wanted, folder, "install", "--python", python, "--requirements")
+        if done.code:
+            raise CommandError(done.tail)
+        await must(["uv", "pip", "check", "--quiet", "--python", python], cwd=folder)
+        if wanted.tests:
+            await add_test_groups(wanted, folder, python)
+        yield Environment(python, folder, may_skip=wanted.resolution == "lowest")
+
+
+async def add_test_groups(wanted: Wanted, folder: Path, python: Path) -> None:
+    """Add what the tests are run with, and change nothing of what is there.
+
+    Beside the lowest versions that is the group `test` alone: the libraries of others, with which some tests
+    compare, ask for newer ones, and those tests skip.
+    """
+    there = folder / "there.txt"
+    frozen = await must(["uv", "pip", "freeze", "--quiet", "--python", python], cwd=folder)
+    there.write_text("".join(f"{line}\n" for line in frozen.splitlines()))
+    groups = [
+        f"--group={pinned.house.tree}/packages/{pinned.wheel}/pyproject.toml:{group}"
+        for pinned in wanted.wheels
+        if pinned.wheel in wanted.tests
+        for group in groups_of(pinned.wheel, pinned.house.tree)
+        if group == "test" or wanted.resolution == "highest"
+    ]
+    if wanted.resolution == "highest" and {"hermes-loop", "hermes-store"} <= wanted.tests:
+        groups.append(f"--group={ROOT}/pyproject.toml:examples")
+    options = ["--quiet", "--python", str(python), "--constraints", str(there), "--only-binary=:all:"]
+    links = {f"--find-links={pinned.house.dist}" for pinned in wanted.wheels}
+    await must(["uv", "pip", "install", *options, *sorted(links), *groups], cwd=folder)

@@ -1,0 +1,106 @@
+"""The tables of pins: layers at earlier releases beside layers of this tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from cells import Cell, Ended
+from environments import Wanted, ask_resolver, environment
+from interpreters import Python
+from layers import BASE, WHEELS, extras_of, short, version_of
+from pins import Mixture, mixtures, nearest, pairs, refusals
+from releases import Release
+from suites import QUICK, Suite, Trees, contract_files, run_suites
+from wheels import House, Pinned, build_release, requirements_in
+
+__all__ = ["Stock", "mixture_cells", "pair_cells", "stock_up"]
+
+
+class Stock:
+    """Every version that can be installed, and what it declares."""
+
+    def __init__(self, pinned: Sequence[Pinned]) -> None:
+        self._pinned = {(one.wheel, one.version): one for one in pinned}
+        self.declared = {
+            key: requirements_in(one.file, extras_of(one.wheel, one.house.tree))
+            for key, one in self._pinned.items()
+        }
+
+    def choose(self, versions: dict[str, str]) -> tuple[Pinned, ...]:
+        """These versions of these wheels."""
+        return tuple(self._pinned[wheel, versions[wheel]] for wheel in WHEELS if wheel in versions)
+
+
+async def stock_up(head: House, releases: Sequence[Release]) -> Stock:
+    """The wheels of this tree and of all earlier releases. Raises `ReleaseError`."""
+    pinned = [Pinned(wheel, version_of(wheel), head) for wheel in WHEELS]
+    earlier = [release for release in releases if release.version != version_of(release.wheel)]
+    built = [Pinned(release.wheel, release.version, await build_release(release)) for release in earlier]
+    return Stock([*pinned, *built])
+
+
+def mixture_cells(
+    stock: Stock, releases: Sequence[Release], python: Python, trees: Trees, *, full: bool
+) -> Iterator[Cell]:
+    """Each mixture of versions runs the cross-package tests that its releases had, or its ranges say no."""
+    for mixture in mixtures(releases):
+        work = partial(try_mixture, stock, mixture, python, trees, full=full)
+        yield Cell(mixture.layer, mixture.column, work)
+
+
+async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Trees, *, full: bool) -> Ended:
+    """If the ranges refuse the mixture uv must do so too, and what they do allow is tried in its place."""
+    said_no = refusals(mixture.versions, stock.declared)
+    wanted = Wanted(stock.choose(dict(mixture.versions)), python, tests=frozenset(mixture.versions))
+    answer = await ask_resolver(wanted)
+    if said_no and "unsatisfiable" not in answer.output:
+        return Ended("not refused", f"{said_no[0]}, yet uv said:\n{answer.tail}", "FAILED")
+    if not said_no and answer.code:
+        return Ended("refused by uv", f"the ranges allow it, yet uv said:\n{answer.tail}", "FAILED")
+    versions = nearest(mixture, stock.declared)
+    chosen = stock.choose(versions)
+    released = [
+        one.house.tree / "tests-integration" for one in chosen if one.version != version_of(one.wheel)
+    ]
+    tree = trees.copy_of(stock.choose({BASE: version_of(BASE)})[0].house.tree)
+    suite = Suite("cross-package", tree, ["tests-integration"], () if full else QUICK, sorted(set(released)))
+    async with environment(Wanted(chosen, python, tests=frozenset(versions))) as made:
+        ended = await run_suites(made, [suite])
+    if not said_no:
+        return ended
+    instead = short([wheel for wheel in versions if versions[wheel] != mixture.versions[wheel]])
+    gone = short([wheel for wheel in mixture.versions if wheel not in versions])
+    how = f"{instead} of this tree" if instead else f"without {gone}"
+    status = "refused" if ended.status == "ok" else ended.status
+    return Ended(f"refused ({said_no[0]}); {how}: {ended.text}", ended.failure, status)
+
+
+def pair_cells(
+    stock: Stock, releases: Sequence[Release], python: Python, trees: Trees, *, full: bool
+) -> Iterator[Cell]:
+    """Each layer beside hermes-messages of another age: its own tests of the contract, or all of its own."""
+    for wheel, version, base in pairs(releases):
+        versions = {BASE: base, wheel: version}
+        work = partial(try_pair, stock, versions, wheel, python, trees, full=full)
+        yield Cell(f"{wheel} {version}", f"with {BASE} {base}", work)
+
+
+async def try_pair(
+    stock: Stock, versions: dict[str, str], wheel: str, python: Python, trees: Trees, *, full: bool
+) -> Ended:
+    """The layer's own tests are those of its own sources, also where these are old."""
+    chosen = stock.choose(versions)
+    wanted = Wanted(chosen, python, tests=frozenset({wheel}))
+    said_no = refusals(versions, stock.declared)
+    if said_no:
+        answer = await ask_resolver(wanted)
+        if "unsatisfiable" in answer.output:
+            return Ended(f"refused ({said_no[0]})", status="refused")
+        return Ended("not refused", f"{said_no[0]}, yet uv said:\n{answer.tail}", "FAILED")
+    tree = trees.copy_of(chosen[-1].house.tree)
+    # A layer that implements no Protocol of the kit meets hermes-messages in all of its tests.
+    contract = [] if full else contract_files(tree, wheel)
+    suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], () if full else QUICK)
+    async with environment(wanted) as made:
+        return await run_suites(made, [suite])

@@ -1,0 +1,137 @@
+"""The integration matrix: builds the wheels, fills the tables, prints them.
+
+    python tests-integration/matrix/run_matrix.py [subsets] [pins] [figures] [--jobs N] [--report FILE]
+
+With no name all tables. HERMES_TEST_PROFILE=nightly fills all of each, else a part that covers it. Exits 1 if
+a cell failed. FILE is a report in JUnit's form with one test for each cell.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cells import Cell, Filled, fill
+from figures import figures
+from interpreters import Python, excuse, find_pythons, too_few
+from layers import ROOT
+from pin_tables import mixture_cells, pair_cells, stock_up
+from processes import CommandError
+from releases import ReleaseError, read_releases
+from subset_table import check_cells, test_cells
+from suites import Trees
+from tables import grid
+from wheels import build_head
+
+TABLES = ("subsets", "pins", "figures")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for."""
+
+    tables: frozenset[str]
+    jobs: int
+    report: Path | None
+    full: bool
+
+
+def read_arguments() -> Asked:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join(TABLES)}")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--report", type=Path)
+    given = parser.parse_args()
+    if unknown := set(given.tables) - set(TABLES):
+        parser.error(f"there is no table {', '.join(sorted(unknown))}")
+    full = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+    return Asked(frozenset(given.tables or TABLES), given.jobs, given.report, full)
+
+
+async def fill_table(title: str, cells: Sequence[Cell], asked: Asked) -> list[Filled]:
+    """Fill one table and print it."""
+    started = time.monotonic()
+    filled = await fill(cells, asked.jobs, tell)
+    print(
+        f"\n{title}\n\n{grid(filled)}\n\n{len(filled)} cells in {time.monotonic() - started:.0f} s\n",
+        flush=True,
+    )
+    return filled
+
+
+def tell(cell: Filled) -> None:
+    """What a cell has to say at once: only how it failed."""
+    if cell.ended.status == "FAILED":
+        print(f"== FAILED: {cell.row}, {cell.column}: {cell.ended.text}\n{cell.ended.failure}\n", flush=True)
+
+
+async def run_tables(asked: Asked, pythons: Sequence[Python], trees: Trees) -> list[Filled]:
+    """All tables that were asked for."""
+    head = await build_head()
+    filled = []
+    tried = list(pythons) if asked.full else [pythons[0], *pythons[1:][-1:]]
+    if "subsets" in asked.tables:
+        title = "Subsets: checks passed in an environment of the wheels and what they declare"
+        filled += await fill_table(title, list(check_cells(head, tried, full=asked.full)), asked)
+        title = "Subsets: own and cross-package tests passed in such an environment"
+        filled += await fill_table(title, list(test_cells(head, tried, trees, full=asked.full)), asked)
+    if "pins" in asked.tables:
+        releases = read_releases(ROOT / "releases.toml")
+        stock = await stock_up(head, releases)
+        title = "Pins: cross-package tests passed with a layer and the others of different age"
+        cells = mixture_cells(stock, releases, pythons[0], trees, full=asked.full)
+        filled += await fill_table(title, list(cells), asked)
+        title = "Pins: own tests of a layer passed beside hermes-messages of another age"
+        cells = pair_cells(stock, releases, pythons[0], trees, full=asked.full)
+        filled += await fill_table(title, list(cells), asked)
+    if "figures" in asked.tables:
+        filled += await figures(head, pythons[0], rounds=9 if asked.full else 3)
+    return filled
+
+
+def write_report(file: Path, filled: Sequence[Filled]) -> None:
+    """The cells as tests in JUnit's form."""
+    failed = [cell for cell in filled if cell.ended.status == "FAILED"]
+    counts = {"tests": str(len(filled)), "failures": str(len(failed)), "errors": "0", "skipped": "0"}
+    suite = ET.Element("testsuite", {"name": "matrix", **counts})
+    for cell in filled:
+        case = ET.SubElement(
+            suite, "testcase", classname=cell.row, name=cell.column, time=f"{cell.seconds:.1f}"
+        )
+        if cell in failed:
+            ET.SubElement(case, "failure", message=cell.ended.text)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    ET.ElementTree(suite).write(file)
+
+
+async def main() -> None:
+    """Run it."""
+    asked = read_arguments()
+    pythons = await find_pythons()
+    if (why := too_few(pythons)) is not None:
+        sys.exit(f"matrix: {why}")
+    said = f" ({excuse()})" if len(pythons) == 1 else ""
+    print(f"matrix: Python {', '.join(python.name for python in pythons)}{said}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+        try:
+            filled = await run_tables(asked, pythons, Trees(Path(folder)))
+        except (CommandError, ReleaseError) as error:
+            sys.exit(f"matrix: {error}")
+    if asked.report is not None:
+        write_report(asked.report, filled)
+    sys.exit(1 if any(cell.ended.status == "FAILED" for cell in filled) else 0)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

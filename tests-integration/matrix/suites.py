@@ -1,0 +1,118 @@
+"""Running tests in an environment of the matrix, from a copy that lies outside the workspace."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cells import Ended
+from environments import Environment
+from layers import ROOT, WHEELS
+from processes import run
+
+__all__ = ["QUICK", "Suite", "Trees", "contract_files", "run_suites"]
+
+NOTHING_COLLECTED = 5
+QUICK = ("--quick",)
+"""The option of the plugin `selecting` that leaves out what takes long."""
+KIT = re.compile(r"\bcheck_(?:provider|store|executor|approvals)\b")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Paths below `tree` for one run of pytest; `released` are the integration tests of earlier releases."""
+
+    name: str
+    tree: Path
+    paths: Sequence[str]
+    options: Sequence[str] = ()
+    released: Sequence[Path] = ()
+
+
+class Trees:
+    """Copies of the tests of source trees, made once each, below a folder outside the workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[Path, Path] = {}
+
+    def copy_of(self, tree: Path) -> Path:
+        """The tests of `tree`, without the sources that they test."""
+        if tree not in self._made:
+            self._made[tree] = copy_tests(tree, self._folder / str(len(self._made)))
+        return self._made[tree]
+
+
+def copy_tests(tree: Path, target: Path) -> Path:
+    """Copy what the tests read: themselves, the pages and examples, and the settings of pytest."""
+    unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis")
+    for wheel in WHEELS:
+        source, home = tree / "packages" / wheel, target / "packages" / wheel
+        shutil.copytree(source / "tests", home / "tests", ignore=unwanted)
+        for name in ("README.md", "CHANGELOG.md", "pyproject.toml"):
+            shutil.copy(source / name, home)
+    for name in ("tests-integration", "docs", "examples"):
+        shutil.copytree(tree / name, target / name, ignore=unwanted)
+    (target / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "no_skips.py", target / ".ci")
+    shutil.copy(Path(__file__).with_name("selecting.py"), target / ".ci")
+    shutil.copy(ROOT / "pyproject.toml", target)  # this tree's marks are known to this tree's plugin
+    node = ROOT / ".cache" / "node"
+    if node.is_dir():
+        (target / ".cache").mkdir()
+        (target / ".cache" / "node").symlink_to(node)
+    return target
+
+
+def contract_files(tree: Path, wheel: str) -> list[str]:
+    """The test files of a wheel that call the conformance kit of hermes_messages.testing."""
+    files = sorted((tree / "packages" / wheel / "tests").rglob("test_*.py"))
+    return [str(file.relative_to(tree)) for file in files if KIT.search(file.read_text("utf-8"))]
+
+
+async def run_suites(environment: Environment, suites: Sequence[Suite]) -> Ended:
+    """Run the suites one after the other, all of them. The text is the number of tests that passed."""
+    total: Counter[str] = Counter()
+    failures = []
+    for suite in suites:
+        counts, failure = await run_suite(environment, suite)
+        total += counts
+        if failure:
+            failures.append(f"-- {suite.name}\n{failure}")
+    text = f"{total['tests'] - total['failures'] - total['errors'] - total['skipped']}"
+    if total["skipped"]:
+        text += f", {total['skipped']} skipped"
+    return Ended(text, "\n".join(failures), "FAILED" if failures else "ok")
+
+
+async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str], str]:
+    """The counts of one run of pytest, and its last words if it failed."""
+    report = environment.folder / "report.xml"
+    report.unlink(missing_ok=True)
+    command: list[str | Path] = [
+        *(environment.python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
+        *("-p", "no_skips", "-p", "selecting", f"--junitxml={report}", "-m", "not local_model"),
+        *suite.options,
+        *suite.paths,
+    ]
+    env = {
+        "CI": "" if environment.may_skip else os.environ.get("CI", ""),
+        "PYTHONPATH": str(suite.tree / ".ci"),
+        "HERMES_RELEASED": os.pathsep.join(map(str, suite.released)),
+        "VIRTUAL_ENV": "",
+        "PATH": os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)]),
+    }
+    done = await run(command, cwd=suite.tree, env=env)
+    counts: Counter[str] = Counter()
+    if report.is_file():
+        for element in ET.parse(report).iter("testsuite"):
+            counts += Counter(
+                {key: int(element.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")}
+            )
+    return counts, done.tail if done.code not in {0, NOTHING_COLLECTED} else ""
