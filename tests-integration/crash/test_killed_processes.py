@@ -16,6 +16,7 @@ from hermes_loop import AIAgent
 from hermes_messages import AssistantMessage, Message, ToolMessage, UserMessage, validate
 from hermes_messages.testing import ScriptedProvider, text
 from hermes_store import SessionDB
+from hermes_tools import tool
 
 pytestmark = pytest.mark.needs("hermes-loop", "hermes-tools", "hermes-store")
 
@@ -99,6 +100,78 @@ def test_a_process_killed_inside_a_round_is_resumed_with_unknown_results_and_not
     assert (tmp_path / "ran.txt").read_text() == "one\ntwo\n"
     stored, transcript = asyncio.run(resumed(tmp_path))
     assert [m.status for m in stored if isinstance(m, ToolMessage)] == ["ok", "unknown", "unknown"]
+
+
+AMONG_READERS = """
+from hermes_tools import tool
+
+@tool(idempotent=True, scheduling="parallel")
+async def look(name: str) -> str:
+    \"\"\"Look at something.\"\"\"
+    with (folder / "ran.txt").open("a") as file:
+        file.write(name + "\\n")
+    if name == "slow":
+        (folder / "inside").touch()
+        await asyncio.sleep(60)
+    return "saw " + name
+
+@tool
+async def change(name: str) -> str:
+    \"\"\"Change something.\"\"\"
+    raise AssertionError("it never came so far")
+
+asyncio.run(agent(
+    calls(call("look", {"name": "quick"}), call("look", {"name": "slow"}), call("change", {"name": "x"})),
+    text("Done."),
+    enabled_toolsets=[], tools=[look, change],
+).run_conversation("go"))
+"""
+
+
+def test_after_a_kill_idempotent_calls_run_again_where_the_host_wants_it_and_no_others(
+    tmp_path: Path,
+) -> None:
+    ran: list[str] = []
+
+    @tool(idempotent=True, scheduling="parallel")
+    async def look(name: str) -> str:
+        """Look at something."""
+        ran.append(name)
+        return f"saw {name} again"
+
+    @tool
+    async def change(name: str) -> str:
+        """Change something."""
+        ran.append(f"changed {name}")
+        return "changed"
+
+    async def resume() -> list[ToolMessage]:
+        async with AIAgent(
+            provider=ScriptedProvider([text("I see.")]),
+            session_db=str(tmp_path / "state.db"),
+            session_id="s",
+            tools=[look, change],
+            lease_ttl_s=1.0,
+            rerun_idempotent_tools=True,
+        ) as agent:
+            result = await agent.run_conversation("What happened?")
+        assert result["final_response"] == "I see.", result["error"]
+        return [message for message in result["transcript"] if isinstance(message, ToolMessage)]
+
+    process = start(AMONG_READERS, tmp_path)
+    wait_for(tmp_path / "inside")
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    results = asyncio.run(resume())
+    first = (tmp_path / "ran.txt").read_text().split()
+    assert [message.status for message in results] == ["ok", "ok", "unknown"]
+    assert results[1].content == "saw slow again"
+    # The quick one ran a second time only if its result was not stored yet when the process died.
+    again = ["slow"] if results[0].content == "saw quick" else ["quick", "slow"]
+    assert (sorted(first), sorted(ran)) == (["quick", "slow"], again)
+    assert [message.content for message in asyncio.run(resume())] == [message.content for message in results]
+    assert sorted(ran) == again
 
 
 @pytest.mark.parametrize("after_ms", [0, 3, 9, 20, 45])

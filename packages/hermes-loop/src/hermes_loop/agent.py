@@ -120,6 +120,7 @@ class AIAgent:
         session_metadata: Mapping[str, JsonValue] | None = None,
         parent_session_id: str | None = None,
         lease_ttl_s: float = DEFAULT_TTL_S,
+        rerun_idempotent_tools: bool = False,
         stream_delta_callback: StreamCallback | None = None,
         reasoning_callback: Callable[[str], Awaitable[None] | None] | None = None,
         tool_start_callback: ToolStartCallback | None = None,
@@ -183,6 +184,7 @@ class AIAgent:
             mcp_servers=mcp_servers or {},
             approval_policy=approval_policy or {},
             checkpoints_enabled=checkpoints_enabled,
+            rerun_idempotent=bool(rerun_idempotent_tools),
             session_info=SessionInfo(
                 source=source,
                 model=model,

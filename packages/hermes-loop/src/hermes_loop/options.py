@@ -86,6 +86,7 @@ class AgentOptions:
     tool_settings: Mapping[str, JsonValue]
     mcp_servers: Mapping[str, JsonValue]
     approval_policy: Mapping[str, JsonValue]
+    rerun_idempotent: bool
     checkpoints_enabled: bool
     session_info: SessionInfo
 

@@ -19,16 +19,24 @@ from hermes_messages import (
 )
 from hermes_messages.approvals import pending_from_json
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import LeaseToken, SessionStore, StoredMessage, SupportsSuspension
+from hermes_messages.protocols import (
+    LeaseToken,
+    SessionStore,
+    StoredMessage,
+    SupportsSuspension,
+    ToolRound,
+)
 
 __all__ = [
     "OpenRound",
     "answered",
+    "begin_again",
     "close_open_rounds",
     "find_open_rounds",
     "superseded_results",
     "unknown_result",
     "unsaved_tail",
+    "waits_for_decision",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -115,19 +123,33 @@ async def close_open_rounds(
     """
     waiting = await _waiting_calls(store, session_id)
     for round_ in rounds:
-        try:
-            stored = await store.begin_tool_round(session_id, round_.uid, round_.message, lease=lease)
-        except LeaseLostError:
-            raise
-        except StoreError as error:
-            # Stored by someone else in another way: it has no places to fill. It is repaired in memory.
-            logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
+        stored = await begin_again(store, session_id, round_, lease)
+        if stored is None:
             continue
         for position in round_.missing:
             call = round_.message.tool_calls[position]
             is_waiting = (round_.seq, call.id) in waiting
             result = _superseded(call) if is_waiting else unknown_result(call)
             await store.set_tool_result(stored, position, result, lease=lease)
+
+
+async def begin_again(
+    store: SessionStore, session_id: str, round_: OpenRound, lease: LeaseToken | None
+) -> ToolRound | None:
+    """The places of a stored round; None where it has none to fill. Raises `StoreError` for a lost lease."""
+    try:
+        return await store.begin_tool_round(session_id, round_.uid, round_.message, lease=lease)
+    except LeaseLostError:
+        raise
+    except StoreError as error:
+        # Stored by someone else in another way: it has no places to fill. It is repaired in memory.
+        logger.warning("session %s: an open round can not be closed in the store: %s", session_id, error)
+        return None
+
+
+async def waits_for_decision(store: SessionStore, session_id: str, round_: OpenRound) -> bool:
+    """Whether a call of the round waits for a person."""
+    return any(seq == round_.seq for seq, _ in await _waiting_calls(store, session_id))
 
 
 def superseded_results(message: AssistantMessage) -> list[ToolMessage]:

@@ -94,6 +94,7 @@ class TurnDeps:
     trajectory_dir: str | None = None
     compression: CompressionControl | None = None
     runtime: SupportsWholeTurn | None = None
+    rerun_idempotent: bool = False
     idle: SupportsIdle | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
     policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)

@@ -100,6 +100,7 @@ class Wiring:
             trajectory_dir=options.trajectory_dir,
             compression=options.compression,
             runtime=options.runtime,
+            rerun_idempotent=options.rerun_idempotent,
             idle=as_idle(self.executor),
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,

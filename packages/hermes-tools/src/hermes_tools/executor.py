@@ -14,6 +14,8 @@ from hermes_messages.protocols import (
     RoundOutcome,
     SupportsAvailability,
     SupportsDecisions,
+    SupportsIdempotence,
+    SupportsRepetition,
     Tool,
     ToolExecutor,
     Toolset,
@@ -65,8 +67,8 @@ class SupportsGuidance(Protocol):
 
 
 class Executor:
-    """Runs the tools of `toolsets` and `own_tools`, in that order. It satisfies `ToolExecutor` and
-    `SupportsDecisions`.
+    """Runs the tools of `toolsets` and `own_tools`, in that order. It satisfies `ToolExecutor`,
+    `SupportsDecisions` and `SupportsRepetition`.
 
     `middleware` is the user's own part of the path to a tool (see `hermes_tools.middleware`). `secrets` are
     credentials to hide in results, beside those found in the environment. Nothing is opened here. Raises
@@ -148,6 +150,11 @@ class Executor:
         for position, decision in matched.items():
             self._check_changed(calls[position], decision)
         return await ToolRound(calls, context, self._dispatch(context), results, matched).run()
+
+    def may_repeat(self, call: ToolCall) -> bool:
+        """Whether the tool of `call` says that a second run does no harm."""
+        entry = self._registry.find(call.name)
+        return entry is not None and isinstance(entry.tool, SupportsIdempotence) and entry.tool.idempotent
 
     def _check_changed(self, call: ToolCall, decision: ApprovalDecision) -> None:
         entry = self._registry.find(call.name)
@@ -316,5 +323,5 @@ if TYPE_CHECKING:
     def _fits(executor: Executor) -> ToolExecutor:
         return executor
 
-    def _decides(executor: Executor) -> SupportsDecisions:
-        return executor
+    def _decides(executor: Executor) -> tuple[SupportsDecisions, SupportsRepetition]:
+        return executor, executor

@@ -44,8 +44,9 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool made from an async function. It stays callable as that function.
 
     `timeout_s` bounds one call in seconds, `output_limit` its result in characters; None leaves both to the
-    executor. `changes_files`: a checkpoint is taken before a call, where they are on. `context_parameter` is
-    the function's parameter that takes the context of the call, if any.
+    executor. `changes_files`: a checkpoint is taken before a call, where they are on. `idempotent`: a second
+    run of a call does no harm; see `AIAgent(rerun_idempotent_tools=True)`. `context_parameter` is the
+    function's parameter that takes the context of the call, if any.
     """
 
     spec: ToolSpec
@@ -56,6 +57,7 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     output_limit: int | None = None
     changes_files: bool = False
+    idempotent: bool = False
 
     async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
         """Call the function. Raises `ArgumentsMismatchError` with the path of a value that does not fit;
@@ -89,6 +91,7 @@ def tool(
     timeout_s: float | None = None,
     output_limit: int | None = None,
     changes_files: bool = False,
+    idempotent: bool = False,
 ) -> Callable[[ToolFunction], FunctionTool]: ...
 
 
@@ -102,6 +105,7 @@ def tool(
     timeout_s: float | None = None,
     output_limit: int | None = None,
     changes_files: bool = False,
+    idempotent: bool = False,
 ) -> FunctionTool | Callable[[ToolFunction], FunctionTool]:
     """Make a tool of an async function: `@tool`, or `@tool(scheduling="parallel", timeout_s=30)`.
 
@@ -116,6 +120,7 @@ def tool(
         return msgspec.structs.replace(
             _declare(function, name, description, scheduling, timeout_s, output_limit),
             changes_files=changes_files,
+            idempotent=idempotent,
         )
 
     return declare if function is None else declare(function)

@@ -26,7 +26,7 @@ from hermes_messages import (
 from hermes_messages.approvals import ApprovalDecision, Later
 from hermes_messages.protocols import RoundContext, RoundOutcome, SupportsDecisions
 
-__all__ = ["note_failing_round", "resume_tool_round", "run_tool_round"]
+__all__ = ["execute_calls", "note_failing_round", "resume_tool_round", "run_tool_round"]
 
 Work = Callable[[RoundContext], Awaitable[RoundOutcome]]
 
@@ -86,7 +86,7 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
     message = record.message
     turn.tools_started = True
     try:
-        outcome = await _execute(turn, deps, message.tool_calls, record, work)
+        outcome = await execute_calls(turn, deps, message.tool_calls, record, work)
         if outcome is None:
             return turn.interruption() or Stop("interrupted")
         for position, result in enumerate(outcome.results):
@@ -111,7 +111,7 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
     return Continue("tool results")
 
 
-async def _execute(
+async def execute_calls(
     turn: TurnState, deps: TurnDeps, calls: Sequence[ToolCall], record: RoundRecord, work: Work
 ) -> RoundOutcome | None:
     """Run the calls; None when the lease was lost meanwhile. An ordinary interrupt is the executor's to

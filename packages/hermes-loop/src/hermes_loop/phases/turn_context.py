@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from hermes_loop.closing import missing_results
 from hermes_loop.context_files import read_context_files
 from hermes_loop.hook_calls import gather_note
+from hermes_loop.journal import RoundRecord
+from hermes_loop.phases.interrupted_round import finish_interrupted_round, read_interrupted_round
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.resume import (
     answered,
@@ -45,6 +47,8 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
         log_phase(turn, "build_turn_context", "ToolUnavailable", logging.INFO, text)
     try:
         await _settle_system_prompt(turn, deps, record)
+        if isinstance(request, TurnRequest):
+            await finish_interrupted_round(turn, deps)
     except StoreError as error:
         return stop_for_store_error(turn, error)
     if isinstance(request, TurnRequest):
@@ -83,10 +87,13 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps, given: Sequence[Mes
     if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
         rows = await deps.store.get_messages(turn.session_id)
         if given is not None or not conversation.ends_like([row.message for row in rows]):
-            stored = await _settle_open_rounds(turn, deps.store, rows)
+            stored, record = await _settle_open_rounds(turn, deps, deps.store, rows, given is None)
             if given is None:
                 conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
             conversation.journal.forget()
+            if record is not None:
+                conversation.reopen_tool_round(record)
+                turn.tools_started = True  # they may have run, in the process that died
     if given is not None:
         history = _without_system(turn, _repaired(turn, given, "the given history", superseded))
         conversation.replace(history)
@@ -97,16 +104,24 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps, given: Sequence[Mes
 
 
 async def _settle_open_rounds(
-    turn: TurnState, store: SessionStore, rows: Sequence[StoredMessage]
-) -> list[Message]:
-    """What is stored once every round has all of its results."""
+    turn: TurnState, deps: TurnDeps, store: SessionStore, rows: Sequence[StoredMessage], goes_on: bool
+) -> tuple[list[Message], RoundRecord | None]:
+    """What is stored once every round has all of its results; apart from it the last round, where the
+    conversation goes on from there and calls of it may run again."""
     rounds = find_open_rounds(rows)
+    record = None
+    if rounds and goes_on:
+        record = await read_interrupted_round(turn, deps, store, rows, rounds[-1])
+    if record is not None:
+        last = rounds.pop()
+        rows = [row for row in rows if row.seq < last.seq]
     if rounds:
         text = f"{len(rounds)} stored tool rounds lack results; each gets an explicit one"
         log_phase(turn, "build_turn_context", "RoundsClosed", logging.WARNING, text)
         await close_open_rounds(store, turn.session_id, rounds, turn.lease.token)
         rows = await store.get_messages(turn.session_id)
-    return [row.message for row in rows]
+        rows = [row for row in rows if record is None or row.seq < last.seq]
+    return [row.message for row in rows], record
 
 
 def _repaired(

@@ -40,6 +40,8 @@ __all__ = [
     "Scheduling",
     "SupportsAvailability",
     "SupportsDecisions",
+    "SupportsIdempotence",
+    "SupportsRepetition",
     "Tool",
     "ToolCallContext",
     "ToolCompleteCallback",
@@ -211,6 +213,15 @@ class SupportsDecisions(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsRepetition(Protocol):
+    """An executor that knows which calls may be run a second time."""
+
+    def may_repeat(self, call: ToolCall) -> bool:
+        """Whether running `call` again does no harm, though it may have run before: its tool says so."""
+        ...
+
+
 class ToolCallContext(Protocol):
     """What one running tool may use."""
 
@@ -267,6 +278,16 @@ class SupportsAvailability(Protocol):
 
     def unavailable_reason(self) -> str | None:
         """Why it can not be used here, or None when it can."""
+        ...
+
+
+@runtime_checkable
+class SupportsIdempotence(Protocol):
+    """A tool that says whether its calls may run twice."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether a call that runs a second time does no harm: it only reads, or does the same once more."""
         ...
 
 

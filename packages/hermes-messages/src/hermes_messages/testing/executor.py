@@ -25,6 +25,7 @@ from hermes_messages.messages import ToolCall, ToolMessage, ToolStatus
 from hermes_messages.protocols.tools import (
     RoundContext,
     RoundOutcome,
+    SupportsIdempotence,
     Tool,
     ToolSnapshot,
     TurnContext,
@@ -59,7 +60,7 @@ class _Context:
 
 
 class SimpleExecutor:
-    """Satisfies `ToolExecutor` and `SupportsDecisions`.
+    """Satisfies `ToolExecutor`, `SupportsDecisions` and `SupportsRepetition`.
 
     `tools` are async functions by name, or objects of the `Tool` Protocol.
     Neighbouring `parallel` calls run together, all others alone, in order. A call of a tool named in
@@ -141,6 +142,11 @@ class SimpleExecutor:
         """Whether `call` may run beside its neighbours."""
         tool = self._tools.get(call.name)
         return tool is None or (tool.scheduling == "parallel" and not self.asks_first(call.name))
+
+    def may_repeat(self, call: ToolCall) -> bool:
+        """Whether the tool of `call` says that it is idempotent."""
+        tool: object = self._tools.get(call.name)
+        return isinstance(tool, SupportsIdempotence) and tool.idempotent
 
     def unknown(self, name: str) -> str:
         """What the model is told about a tool that does not exist."""

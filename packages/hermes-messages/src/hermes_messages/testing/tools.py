@@ -29,6 +29,7 @@ class FunctionTool:
         description: str = "",
         schema: Mapping[str, JsonValue] = _ANY_OBJECT,
         scheduling: Scheduling = "parallel",
+        idempotent: bool = False,
     ) -> None:
         """Raises `ToolDeclarationError` when `function` is not an async function."""
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -39,6 +40,8 @@ class FunctionTool:
         self._function = function
         self._spec = ToolSpec.from_schema(name, description, schema)
         self._scheduling: Scheduling = scheduling
+        self.idempotent: bool = idempotent
+        """Whether a call may run twice."""
 
     @property
     def spec(self) -> ToolSpec:

@@ -18,7 +18,7 @@ MAX_PAGE_CHARS = 40_000
 MAX_LINE_CHARS = 4_000
 
 
-@tool(scheduling="parallel", output_limit=MAX_PAGE_CHARS * 2)
+@tool(scheduling="parallel", idempotent=True, output_limit=MAX_PAGE_CHARS * 2)
 async def read_file(
     context: ToolCallContext,
     path: str,

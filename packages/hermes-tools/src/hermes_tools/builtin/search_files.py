@@ -25,7 +25,7 @@ MAX_RESULTS = 1_000
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
 
 
-@tool(scheduling="parallel")
+@tool(scheduling="parallel", idempotent=True)
 async def search_files(
     context: ToolCallContext,
     pattern: str,

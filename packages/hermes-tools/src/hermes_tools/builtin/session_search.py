@@ -39,7 +39,7 @@ class SessionSearchToolset:
     def __init__(self) -> None:
         self._reason: str | None = None
 
-        @tool(scheduling="parallel")
+        @tool(scheduling="parallel", idempotent=True)
         async def session_search(
             context: ToolCallContext,
             query: str = "",

@@ -57,12 +57,12 @@ class SkillsToolset:
         self._roots = tuple(roots) if roots is not None else _default_roots()
         self._found: bool | None = None
 
-        @tool(scheduling="parallel")
+        @tool(scheduling="parallel", idempotent=True)
         async def skills_list() -> str:
             """List the skills that can be read."""
             return await self._list()
 
-        @tool(scheduling="parallel", output_limit=MAX_FILE_BYTES + 10_000)
+        @tool(scheduling="parallel", idempotent=True, output_limit=MAX_FILE_BYTES + 10_000)
         async def skill_view(name: str, file: str = SKILL_FILE) -> str:
             """Read a skill.
 

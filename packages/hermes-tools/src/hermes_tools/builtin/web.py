@@ -63,7 +63,7 @@ class WebToolset:
         self._search = search
         self._settings, self._rules = _checked(settings or WebSettings())
 
-        @tool(scheduling="parallel")
+        @tool(scheduling="parallel", idempotent=True)
         async def web_extract(urls: list[str]) -> str:
             """Read web pages as text.
 
@@ -72,7 +72,7 @@ class WebToolset:
             """
             return await self._extract(urls)
 
-        @tool(scheduling="parallel")
+        @tool(scheduling="parallel", idempotent=True)
         async def web_search(query: str, limit: int = 5) -> str:
             """Search the web. Read the pages that matter with web_extract.
 

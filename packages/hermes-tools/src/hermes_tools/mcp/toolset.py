@@ -129,6 +129,9 @@ class McpTool:
         self._listed = listed
         reads_only = listed.annotations is not None and listed.annotations.read_only_hint is True
         self.scheduling: Scheduling = "parallel" if reads_only else "sequential"
+        self.idempotent: bool = reads_only or (
+            listed.annotations is not None and listed.annotations.idempotent_hint is True
+        )
         self.spec: ToolSpec = ToolSpec(
             tool_name(server.config.name, listed.name),
             clean_text(listed.description or listed.title or listed.name)[:_LONGEST_DESCRIPTION],
@@ -159,6 +162,7 @@ class _ListResources:
     """Lists what a server has to read."""
 
     scheduling: Scheduling = "parallel"
+    idempotent = True
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -177,6 +181,7 @@ class _ReadResource:
     """Reads one resource of a server."""
 
     scheduling: Scheduling = "parallel"
+    idempotent = True
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
