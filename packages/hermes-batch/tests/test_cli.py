@@ -1,5 +1,6 @@
 """The command line: what it says and how it exits."""
 
+import asyncio
 import subprocess
 import sys
 from importlib.metadata import version
@@ -12,6 +13,7 @@ from hermes_batch import BatchRunner
 from hermes_batch.cli import main
 from hermes_batch.cli_parser import in_flags, read_settings
 from hermes_batch.familiar_flags import translate
+from hermes_batch.testing import ScriptedAgents, conversation
 from hermes_messages import ConfigurationError
 
 
@@ -239,3 +241,48 @@ class Scripted(BatchRunner):
 cli.BatchRunner = Scripted
 sys.exit(cli.main())
 """
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("set OPENAI_API_KEY, or pass api_key=...", "set OPENAI_API_KEY, or pass --api-key"),
+        ("needs base_url=..., like https://host/v1", "needs --base-url, like https://host/v1"),
+        ("give base_url= and model= of a server", "give --base-url and --model of a server"),
+        ("or provider='local' for a small model", "or --provider local for a small model"),
+        ("stop, set require_reasoning=False, and", "stop, set --keep-without-reasoning, and"),
+        ("ProviderOptions(api_key=...), not both", "ProviderOptions(api_key=...), not both"),
+        ("https://host/?model=a", "https://host/?model=a"),
+    ],
+)
+def test_what_is_given_by_name_in_python_is_a_flag_on_the_command_line(said: str, shown: str) -> None:
+    assert in_flags(said) == shown
+
+
+def test_a_run_that_is_there_is_named_by_a_word_a_flag_or_its_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.jsonl"
+    file.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="x"))
+    runner = BatchRunner(
+        file, run_name="r", output_dir=tmp_path / "data", max_samples=1, agent_factory=agents,
+        require_reasoning=False,
+    )  # fmt: skip
+    asyncio.run(runner.run())
+    place = ["--output-dir", str(tmp_path / "data")]
+    out = ["--output", str(tmp_path / "out.jsonl")]
+    for named in (["r", *place], ["--run-name", "r", *place], [str(tmp_path / "data/r")]):
+        for command in (["stats"], ["export", *out], ["merge"], ["view"]):
+            assert main([*command, *named]) == 0, (command, named)
+    told = capsys.readouterr().out
+    assert (
+        told.count("run r: 1 rows: 1 ok") == 6
+    )  # the merge knows from the checkpoint what the run's rows are
+    for command in (["stats"], ["merge"], ["export", *out], ["view"], ["compress"]):
+        assert main([*command, *place]) == 2
+        assert main([*command, "r", "--run-name", "r", *place]) == 2
+    assert "stats takes the run: RUN or --run-name, one of them" in capsys.readouterr().err
+    (tmp_path / "data/r/checkpoint.json").unlink()
+    assert main(["merge", "r", *place]) == 2
+    assert "name it with --dataset-file" in capsys.readouterr().err

@@ -117,3 +117,12 @@ def test_line_separators_inside_text_are_text() -> None:
 
 def test_deep_nesting_is_a_bad_row_not_a_crash() -> None:
     assert isinstance(read('{"prompt": "a", "metadata": ' + "[" * 100_000 + "]" * 100_000 + "}"), BadRow)
+
+
+def test_a_row_may_name_the_image_for_its_commands() -> None:
+    row = read('{"prompt": "a", "image": "python:3.13"}')
+    assert isinstance(row, PromptRow)
+    assert row.image == "python:3.13"
+    empty = read('{"prompt": "a", "image": " "}')
+    assert isinstance(empty, BadRow)
+    assert empty.reason == '"image" is empty'

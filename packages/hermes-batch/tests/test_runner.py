@@ -17,6 +17,7 @@ from hermes_batch import (
     BatchRunner,
     BatchStatistics,
     DatasetError,
+    NoProgress,
     RunAbortedError,
     RunExistsError,
     RunLockedError,
@@ -409,3 +410,69 @@ except RunAbortedError as error:
     agents = ScriptedAgents(good)
     assert asyncio.run(runner(tmp_path, prompts, agents).run(resume=True)).ok == 60
     assert 0 < len(agents.requests) < 60
+
+
+class Heard(NoProgress):
+    """Keeps what a person is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+@pytest.mark.parametrize(
+    ("thinking_row", "rows", "warned"), [(None, 30, 10), (None, 3, 3), (9, 30, 0), (20, 30, 10)]
+)
+def test_a_run_that_discards_all_it_pays_for_says_so_after_its_first_rows(
+    tmp_path: Path, thinking_row: int | None, rows: int, warned: int
+) -> None:
+    heard = Heard()
+    seen: list[int] = []
+
+    def answer(prompt: str) -> ConversationResult:
+        told = [text for text in heard.messages if "gave no reasoning" in text]
+        seen.append(len(told))
+        reasoning = "hm" if prompt == str(thinking_row) else None
+        return conversation(prompt, answer="x", reasoning=reasoning)
+
+    run = BatchRunner(
+        dataset(tmp_path, [str(number) for number in range(rows)]),
+        run_name="run", output_dir=tmp_path / "data", num_workers=1, progress=heard,
+        agent_factory=ScriptedAgents(answer),
+    )  # fmt: skip
+    asyncio.run(run.run())
+    told = [text for text in heard.messages if "gave no reasoning" in text]
+    assert len(told) == (1 if warned else 0)
+    if warned:
+        assert told[0].startswith(f"all of the first {warned} rows were discarded")
+        assert "require_reasoning=False" in told[0]
+        assert seen.count(0) == min(warned, rows)
+
+
+def test_the_record_of_a_row_that_came_to_nothing_holds_what_was_asked(tmp_path: Path) -> None:
+    rows = [
+        {"prompt": ["one", "two"], "system": "be brief"},
+        {"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+                    {"role": "user", "content": "c"}]},
+        {"prompt": 5},
+    ]  # fmt: skip
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def fail(prompt: str) -> ConversationResult:
+        raise RuntimeError("it broke")
+
+    asyncio.run(runner(tmp_path, path, ScriptedAgents(fail)).run())
+    found = {
+        record.prompt_index: [(turn.from_, turn.value) for turn in record.conversations]
+        for shard in (tmp_path / "data/run/shards").glob("*.jsonl")
+        for record in map(decode_record, shard.read_bytes().splitlines())
+    }
+    first = found[0]
+    assert [said for said, _ in first] == ["system", "human", "human"]
+    assert first[0][1].startswith("be brief")
+    assert [text for said, text in first if said == "human"] == ["one", "two"]
+    assert [said for said, _ in found[1]] == ["human", "gpt", "human"]
+    assert found[2] == []

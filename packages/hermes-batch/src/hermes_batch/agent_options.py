@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
 
-__all__ = ["AgentOptions", "FallbackModel", "ProviderRouting"]
+__all__ = ["AgentOptions", "Approvals", "FallbackModel", "ProviderRouting"]
 
 FallbackModel = str | Mapping[str, JsonValue]
 """`"provider/model"`, or a mapping with `model` and, as needed, `provider`, `base_url`, `api_key`,
 `settings`."""
+
+
+Approvals = Literal["deny", "allow-in-container", "allow"]
+"""What becomes of commands that hermes-tools would ask a person about: in a batch nobody can be asked."""
+
+_WITH_COMMANDS = frozenset({"terminal", "coding", "all"})
 
 
 class ProviderRouting(Struct, frozen=True, kw_only=True):
@@ -47,7 +54,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
 
     `provider` None chooses: `base_url` given, the host there; else the first of OpenRouter and OpenAI whose
     key is in the environment; else the embedded local model. `fallback_models` are tried where that fails, as
-    `AIAgent` takes them. Without a `state_db` no session is kept. `api_key` is left out of the repr.
+    `AIAgent` takes them. `image` is that of rows that name none, `row_images` whether there are rows that do;
+    `container_settings` are those of hermes-tools. Without a `state_db` no session is kept. `api_key` is left
+    out of the repr.
     """
 
     toolsets: tuple[str, ...]
@@ -64,6 +73,10 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     temperature: float | None = None
     reasoning_config: Mapping[str, JsonValue] | None = None
+    image: str | None = None
+    row_images: bool = False
+    container_settings: Mapping[str, JsonValue] = {}
+    approvals: Approvals = "deny"
 
     def __repr__(self) -> str:
         return f"AgentOptions(provider={self.provider!r}, base_url={self.base_url!r}, model={self.model!r})"
@@ -77,3 +90,23 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
                 f" the provider is {provider!r}"
             )
         return {"provider": field} if field else {}
+
+    def tool_settings(self, image: str | None) -> dict[str, JsonValue]:
+        """What an executor is told: where commands run."""
+        return {} if image is None else {"container": {**self.container_settings, "image": image}}
+
+    def approval_policy(self, image: str | None) -> dict[str, JsonValue]:
+        """What an executor is told about dangerous commands; {}: they are denied, since nobody is there."""
+        allowed = self.approvals == "allow" or (self.approvals == "allow-in-container" and image is not None)
+        return {"dangerous": "allow"} if allowed else {}
+
+    def remark(self) -> str | None:
+        """What a person should know before the run."""
+        if not _WITH_COMMANDS.intersection(self.toolsets):
+            return None
+        what = {
+            "deny": "are denied, since nobody can be asked",
+            "allow-in-container": "are run in containers, and denied elsewhere",
+            "allow": "are run unasked",
+        }[self.approvals]
+        return f"dangerous commands (rm -rf, git push -f, curl | sh ...) {what} (approvals: {self.approvals})"

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from hermes_batch.checkpoint import read_checkpoint
 from hermes_batch.cli_compression import compress
-from hermes_batch.cli_parser import in_flags, parse
+from hermes_batch.cli_parser import in_flags, parse, read_settings
 from hermes_batch.cli_shared import (
     FAILED,
     INTERRUPTED,
@@ -77,6 +78,9 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         retry_failed=arguments.retry_failed,
         retry_discarded=arguments.retry_discarded,
         row_timeout_s=arguments.row_timeout,
+        image=arguments.image,
+        container_settings=read_settings(arguments.container_setting),
+        approvals=arguments.approvals,
         seed=arguments.seed,
         progress=NoProgress() if arguments.quiet else progress_for(),
     )
@@ -144,7 +148,7 @@ def _exit_code(statistics: BatchStatistics) -> int:
 
 
 def _show_statistics(arguments: argparse.Namespace) -> int:
-    files = RunFiles(Path(arguments.output_dir), arguments.run_name)
+    files = run_files(arguments)
     try:
         statistics = msgspec.json.decode(files.statistics.read_bytes(), type=BatchStatistics)
     except OSError as error:
@@ -161,7 +165,7 @@ def _show_statistics(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    files = RunFiles(Path(arguments.output_dir), arguments.run_name)
+    files = run_files(arguments)
     target = Path(arguments.output)
     try:
         counts = asyncio.run(
@@ -182,7 +186,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _view(arguments: argparse.Namespace) -> int:
-    files = viewed_files(arguments)
+    files = run_files(arguments)
     target = None if arguments.output is None else Path(arguments.output)
     _require_run(files)
     try:
@@ -194,14 +198,43 @@ def _view(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def viewed_files(arguments: argparse.Namespace) -> RunFiles:
-    """The run to look at: `--run-name`, or the argument, which may be the path of its directory."""
+def name_run(arguments: argparse.Namespace) -> None:
+    """Settle which run is meant: `--run-name`, or RUN, which may be the path of its directory."""
+    if "run" not in arguments:
+        return
     if (arguments.run is None) == (arguments.run_name is None):
-        raise ConfigurationError("view takes the run to look at: RUN or --run-name, one of them")
+        raise ConfigurationError(f"{arguments.command} takes the run: RUN or --run-name, one of them")
     if arguments.run is not None and os.sep in arguments.run:
         directory = Path(arguments.run).absolute()
-        return RunFiles(directory.parent, directory.name)
-    return RunFiles(Path(arguments.output_dir), arguments.run or arguments.run_name)
+        arguments.output_dir, arguments.run_name = str(directory.parent), directory.name
+    elif arguments.run is not None:
+        arguments.run_name = arguments.run
+
+
+def run_files(arguments: argparse.Namespace) -> RunFiles:
+    """Where the run's files are."""
+    return RunFiles(Path(arguments.output_dir), arguments.run_name)
+
+
+def _merge(arguments: argparse.Namespace) -> BatchRunner:
+    """The runner that merges. Without `--dataset-file` the run's checkpoint says which rows it has."""
+    files = run_files(arguments)
+    given, rows = arguments.dataset_file, arguments.max_samples
+    if given is None:
+        _require_run(files)
+        checkpoint = asyncio.run(read_checkpoint(files.checkpoint))
+        if checkpoint is None:
+            raise ConfigurationError(
+                f"{files.checkpoint} does not tell the dataset; name it with dataset_file"
+            )
+        given, rows = checkpoint.dataset_file, rows or checkpoint.total
+    arguments.dataset_file = given
+    return BatchRunner(
+        dataset_file(arguments),
+        run_name=arguments.run_name,
+        output_dir=arguments.output_dir,
+        max_samples=rows,
+    )
 
 
 def _require_run(files: RunFiles) -> None:
@@ -221,12 +254,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
                 _require_run(runner.files)
             statistics = asyncio.run(run_until_signal(runner, runner.run(resume=resume)))
         case "merge":
-            runner = BatchRunner(
-                dataset_file(arguments),
-                run_name=arguments.run_name,
-                output_dir=arguments.output_dir,
-                max_samples=arguments.max_samples,
-            )
+            runner = _merge(arguments)
             statistics = asyncio.run(runner.merge())
         case "stats":
             return _show_statistics(arguments)
@@ -249,6 +277,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else argv)
+        name_run(arguments)
         code = _dispatch(arguments)
         sys.stdout.flush()
     except ConfigurationError as error:

@@ -28,6 +28,8 @@ _OTHER_NAMES: Final = {
     "require_reasoning": "--keep-without-reasoning",
     "provider_settings": "--provider-setting",
     "fallback_models": "--fallback-model",
+    "container_settings": "--container-setting",
+    "require_reasoning=False": "--keep-without-reasoning",
 }
 _SAME_NAMES: Final = (
     "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file",
@@ -40,9 +42,19 @@ _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | 
 _NAME = re.compile(rf"(?<![\w/.])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
 
 
+_GIVEN = re.compile(
+    rf"(?<![\w/.(-])(api_key|model|provider|{'|'.join(_SAME_NAMES)})=(?:\.\.\.|'([^']*)')?(?![\w=])"
+)
+
+
 def in_flags(message: str) -> str:
     """An error message of the Python interface in the words of the command line."""
+    message = _GIVEN.sub(lambda found: _flag_of(found[1]) + (f" {found[2]}" if found[2] else ""), message)
     return _NAME.sub(lambda found: _NAMES[found[0]], message)
+
+
+def _flag_of(name: str) -> str:
+    return _NAMES.get(name) or "--" + name.replace("_", "-")
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -114,11 +126,12 @@ def make_parser() -> argparse.ArgumentParser:
         add_run_arguments(command)
     run.add_argument("--resume", action="store_true", help="go on with the run if it has results")
     merge = add("merge", "write trajectories.jsonl and statistics.json anew")
-    add_dataset_arguments(merge)
-    stats = add("stats", "show the statistics of a run")
-    add_place_arguments(stats)
+    add_run_argument(merge)
+    merge.add_argument("--dataset-file", metavar="FILE", help="if it is not where it was when the run began")
+    merge.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
+    add_run_argument(add("stats", "show the statistics of a run"))
     export = add("export", "write the good rows for a trainer")
-    add_place_arguments(export)
+    add_run_argument(export)
     export.add_argument("--format", choices=EXPORT_FORMATS, default="sharegpt", help="of the rows")
     export.add_argument(
         "--output", required=True, metavar="FILE", help="JSONL, or Parquet when it ends in .parquet"
@@ -138,8 +151,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_compress_arguments(add("compress", "bring long rows to a token target with summaries by a model"))
     view = add("view", "write a page to look at the rows in a browser")
-    view.add_argument("run", nargs="?", metavar="RUN", help="its name in --output-dir, or its directory")
-    add_place_arguments(view, required=False)
+    add_run_argument(view)
     view.add_argument("--output", metavar="FILE", help="the page (view.html in the run's directory)")
     add("distributions", "list the toolset distributions")
     return parser
@@ -155,6 +167,12 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_place_arguments(parser)
     parser.add_argument("--max-samples", type=int, metavar="N", help="only the first N rows")
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """The arguments that name a run which is there, one way or the other."""
+    parser.add_argument("run", nargs="?", metavar="RUN", help="its name in --output-dir, or its directory")
+    add_place_arguments(parser, required=False)
 
 
 def add_place_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -196,7 +214,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> argparse._ArgumentGr
 
 def add_compress_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of a compression."""
-    add_place_arguments(parser)
+    add_run_argument(parser)
     parser.add_argument("--output", metavar="FILE", help="JSONL (compressed.jsonl in the run's directory)")
     what = parser.add_argument_group("what is compressed")
     what.add_argument("--target-tokens", type=int, default=15_250, metavar="N", help="of a trajectory")
@@ -277,6 +295,18 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="for a row whose host or time fails",
     )
+    tools_run = parser.add_argument_group("where commands run")
+    tools_run.add_argument(
+        "--image", metavar="IMAGE", help="a container of this image for each row that names none itself"
+    )
+    tools_run.add_argument(
+        "--container-setting", action="append", default=[], metavar="NAME=VALUE",
+        help="of those containers (network=bridge, memory=4g, cli=podman); may be repeated",
+    )  # fmt: skip
+    tools_run.add_argument(
+        "--approvals", choices=("deny", "allow-in-container", "allow"), default="deny",
+        help="of dangerous commands, since nobody can be asked",
+    )  # fmt: skip
     rows.add_argument("--fail-fast", action="store_true", help="the first row that fails ends the run")
     rows.add_argument(
         "--order", choices=("file", "longest", "shortest"), default="file",

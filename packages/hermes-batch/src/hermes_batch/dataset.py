@@ -48,6 +48,7 @@ class ScannedDataset(Struct, frozen=True):
     hashes: RowHashes
     bad: int
     remarks: tuple[str, ...]
+    has_images: bool = False
 
 
 async def scan_dataset(path: Path, *, max_samples: int | None = None) -> ScannedDataset:
@@ -58,6 +59,7 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     first_problem = ""
     ids: set[str] = set()
     repeated: dict[str, int] = {}
+    has_images = False
     try:
         async with aclosing(read_dataset(path, max_samples=max_samples)) as rows:
             async for row in rows:
@@ -65,7 +67,9 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
                 if isinstance(row, BadRow):
                     bad += 1
                     first_problem = first_problem or f"line {row.line}: {row.reason}"
-                elif row.id in ids:
+                    continue
+                has_images |= row.image is not None
+                if row.id in ids:
                     repeated.setdefault(row.id, row.line)
                 elif row.id and len(ids) < _IDS_COMPARED:
                     ids.add(row.id)
@@ -81,7 +85,7 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     if repeated:
         named = ", ".join(f"{row_id!r} (line {line})" for row_id, line in list(repeated.items())[:_IDS_NAMED])
         remarks.append(f"{len(repeated)} ids stand on more than one row: {named}; records share them")
-    return ScannedDataset(hashes, bad, tuple(remarks))
+    return ScannedDataset(hashes, bad, tuple(remarks), has_images)
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:

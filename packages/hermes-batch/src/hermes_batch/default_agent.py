@@ -60,7 +60,10 @@ class DefaultAgentFactory:
         require_loop()
         from hermes_loop.discovery import make_executor, make_provider, make_store
 
-        make_executor(options.toolsets, ExecutorOptions(cwd=os.curdir))
+        settings = options.tool_settings(options.image)
+        make_executor(options.toolsets, ExecutorOptions(cwd=os.curdir, settings=settings))
+        if options.image is not None or options.row_images:
+            await _check_containers(options)
         name = options.provider or default_provider(options, os.environ)
         overrides = options.request_overrides(name)
         provider = make_provider(
@@ -89,6 +92,7 @@ class DefaultAgentFactory:
         options = self._options
         if self._provider is None:
             raise ConfigurationError("the agent factory is not open")
+        image = request.image or options.image
         return AIAgent(
             provider=self._provider,
             model=options.model,
@@ -97,6 +101,8 @@ class DefaultAgentFactory:
             session_id=request.session_id,
             enabled_toolsets=list(options.toolsets if request.toolsets is None else request.toolsets),
             cwd=request.cwd,
+            tool_settings=options.tool_settings(image),
+            approval_policy=options.approval_policy(image),
             max_iterations=request.max_iterations or 10,
             system_prompt=request.system_prompt,
             source=request.source,
@@ -122,3 +128,15 @@ class DefaultAgentFactory:
         finally:
             if provider is not None:
                 await provider.close()
+
+
+async def _check_containers(options: AgentOptions) -> None:
+    """Find out that containers can be had, and the run's own image. An image that only rows name is looked
+    for when such a row begins, before its first model call: one that is not there fails its rows alone."""
+    try:
+        from hermes_tools.containers import check_containers
+    except ImportError as error:
+        raise MissingDependencyError(
+            "a container for commands needs hermes-tools, which", "pip install 'hermes-batch[agent]'"
+        ) from error
+    await check_containers(options.container_settings, image=options.image)

@@ -20,13 +20,14 @@ from hermes_batch.row_retries import run_row_with_retries
 from hermes_batch.row_runner import RowSettings
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
-from hermes_batch.workers import FailureStreak, StopSignal, first_cause, run_workers
+from hermes_batch.workers import DiscardWatch, FailureStreak, StopSignal, first_cause, run_workers
 
 __all__ = ["Execution"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 _CHECKPOINT_EVERY_ROWS = 100
+_WATCHED_ROWS = 10
 
 
 class Execution:
@@ -62,6 +63,7 @@ class Execution:
         self._order: RowOrder = order
         self._fail_fast = fail_fast
         self._checkpointing = False
+        self._watch = DiscardWatch(min(_WATCHED_ROWS, len(plan.todo)))
         self._aborted: RunAbortedError | None = None
 
     async def run(self, *, num_workers: int, grace_s: float) -> RunAbortedError | None:
@@ -106,6 +108,8 @@ class Execution:
         await self._writer.append(record)
         self._finished += 1
         self._progress.row(record)
+        if remark := self._watch.note(record):
+            self._progress.message(remark)
         if trouble := self._streak.note(record):
             self._give_up(trouble)
         if self._fail_fast and record.status == "error":

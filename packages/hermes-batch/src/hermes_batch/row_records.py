@@ -20,10 +20,12 @@ from hermes_messages import (
     SystemMessage,
     ToolMessage,
     ToolSpec,
+    UserMessage,
     validate,
 )
 from hermes_messages.argument_text import JsonObject
 from hermes_messages.hygiene import replace_surrogates
+from hermes_messages.openai_shape import messages_from_dicts
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.trajectory import to_trajectory
 
@@ -186,9 +188,12 @@ def _steps(
 ) -> list[dict[str, str]]:
     """The conversation as training data. The agent's own system prompt names this machine and stays out; the
     row's own is part of the sample."""
-    if not transcript:
+    if isinstance(row, BadRow):
         return []
-    instructions = [] if isinstance(row, BadRow) or row.system is None else [SystemMessage(row.system)]
+    instructions = [] if row.system is None else [SystemMessage(row.system)]
+    if not transcript:  # nothing came of it: what was asked is there to be looked at
+        said = [UserMessage(turn) if isinstance(turn, str) else turn for turn in row.turns]
+        return to_trajectory([*instructions, *messages_from_dicts(row.history), *said], ())
     conversation = [message for message in transcript if not isinstance(message, SystemMessage)]
     return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
 

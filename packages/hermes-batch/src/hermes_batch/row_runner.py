@@ -30,7 +30,7 @@ _CLOSE_LIMIT_S = 30.0
 
 class RowSettings(Struct, frozen=True, kw_only=True):
     """What all rows of a run share. `toolsets` given wins over `distribution`; `timeout_s` is for one attempt
-    of a row, of which there are `attempts` when the host fails."""
+    of a row, of which there are `attempts` when the host fails. `image` is for rows that name none."""
 
     run_name: str
     distribution: Mapping[str, float]
@@ -40,6 +40,7 @@ class RowSettings(Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
     require_reasoning: bool = True
     attempts: int = 1
+    image: str | None = None
 
 
 def toolsets_for(row: PromptRow, settings: RowSettings) -> tuple[str, ...]:
@@ -71,6 +72,7 @@ async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings) 
             toolsets=toolsets,
             max_iterations=row.max_iterations or settings.max_iterations,
             system_prompt=row.system,
+            image=row.image or settings.image,
         )
         return await _converse(row, factory, request, settings)
 

@@ -20,8 +20,8 @@ class PromptRow(Struct, frozen=True, kw_only=True):
 
     `turns` are what the user says, one after the other, each after the answer to the one before; `history` is
     what was said before the first of them, in OpenAI shape. `content_hash` identifies what the row asks for,
-    whatever its place in the file. `cwd` is a directory that exists, to work in. `metadata` holds the row's
-    own and all keys that mean nothing here.
+    whatever its place in the file. `cwd` is a directory that exists, to work in; `image` the container image
+    for commands. `metadata` holds the row's own and all keys that mean nothing here.
     """
 
     index: int
@@ -35,6 +35,7 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     toolsets: tuple[str, ...] | None = None
     max_iterations: int | None = None
     metadata: Mapping[str, object] = {}
+    image: str | None = None
 
 
 class BadRow(Struct, frozen=True, kw_only=True):
@@ -71,10 +72,10 @@ class _Fields(Struct, frozen=True):
     toolsets: tuple[str, ...] | None = None
     max_iterations: int | None = None
     metadata: dict[str, object] | None = None
+    image: str | None = None
 
 
 _KNOWN = frozenset(_Fields.__struct_fields__)
-_NOT_YET = {"image": "a container for each row"}
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
@@ -104,6 +105,7 @@ def read_row(line: bytes, *, index: int, line_number: int) -> Row:
         toolsets=fields.toolsets,
         max_iterations=fields.max_iterations,
         metadata=others | (fields.metadata or {}),
+        image=fields.image,
     )
 
 
@@ -126,9 +128,8 @@ def _fields(content: dict[str, object]) -> _Fields:
         raise _NoRowError(str(error)) from error
     if fields.max_iterations is not None and fields.max_iterations < 1:
         raise _NoRowError('"max_iterations" is less than 1')
-    for key, meaning in _NOT_YET.items():
-        if content.get(key) is not None:
-            raise _NoRowError(f'"{key}" ({meaning}) is not supported yet')
+    if fields.image is not None and not fields.image.strip():
+        raise _NoRowError('"image" is empty')
     return fields
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes_batch.agent_options import AgentOptions, FallbackModel, ProviderRouting
+from hermes_batch.agent_options import AgentOptions, Approvals, FallbackModel, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
 from hermes_batch.dataset import RowOrder, ScannedDataset, scan_dataset
 from hermes_batch.distributions import check_distribution, distribution_named
@@ -97,6 +97,9 @@ class BatchRunner:
         grace_s: float = 30.0,
         failure_limit: int | None = None,
         seed: int = 0,
+        image: str | None = None,
+        container_settings: Mapping[str, JsonValue] | None = None,
+        approvals: Approvals = "deny",
         agent_factory: AgentFactory | AgentOptions | str | None = None,
         engine: RowEngine | str = "local",
         engine_settings: Mapping[str, JsonValue] | None = None,
@@ -149,6 +152,7 @@ class BatchRunner:
             timeout_s=row_timeout_s,
             require_reasoning=require_reasoning,
             attempts=attempts,
+            image=image,
         )
         self._fail_fast = fail_fast
         self._order: RowOrder = order
@@ -179,6 +183,9 @@ class BatchRunner:
             max_tokens=max_tokens,
             temperature=temperature,
             reasoning_config=reasoning_config,
+            image=image,
+            container_settings=dict(container_settings or {}),
+            approvals=approvals,
         )
         self._stop = StopSignal()
         self._running = False
@@ -214,11 +221,11 @@ class BatchRunner:
                 locked = await path_exists(self._files.lock)
                 if locked:
                     await self._take_lock(stack)
-                await self._open_engine(stack)
+                await self._open_engine(stack, dataset)
                 if not locked:
                     await self._take_lock(stack)
                 await self._refuse_earlier_results(resume)
-                for remark in dataset.remarks:
+                for remark in (*dataset.remarks, *self._remarks()):
                     self._progress.message(remark)
                 recorded = await self._recorded()
                 aborted = None
@@ -257,14 +264,19 @@ class BatchRunner:
             self._running = False
             self._stop = StopSignal()
 
+    def _remarks(self) -> tuple[str, ...]:
+        remark = self._agent_options.remark() if self._agents is None else None
+        return () if remark is None else (remark,)
+
     async def _refuse_earlier_results(self, resume: bool) -> None:
         if not resume and await shard_names(self._files.shards):
             raise RunExistsError(self._files.directory)
 
-    async def _open_engine(self, stack: AsyncExitStack) -> None:
+    async def _open_engine(self, stack: AsyncExitStack, dataset: ScannedDataset) -> None:
+        options = msgspec.structs.replace(self._agent_options, row_images=dataset.has_images)
         job = RowJob(
             settings=self._settings,
-            agents=self._agent_options if self._agents is None else self._agents,
+            agents=options if self._agents is None else self._agents,
             num_workers=self._num_workers,
         )
         stack.push_async_callback(self._engine.close)

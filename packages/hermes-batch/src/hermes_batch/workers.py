@@ -9,7 +9,7 @@ from hermes_batch.errors import GO_ON, RunAbortedError
 from hermes_batch.records import Record
 from hermes_batch.rows import Row
 
-__all__ = ["FailureStreak", "StopSignal", "file_trouble", "first_cause", "run_workers"]
+__all__ = ["DiscardWatch", "FailureStreak", "StopSignal", "file_trouble", "first_cause", "run_workers"]
 
 
 class StopSignal:
@@ -70,6 +70,30 @@ class FailureStreak:
             return None
         return (
             f"the model could not be reached for {self._length} rows in a row; the last error: {record.error}"
+        )
+
+
+class DiscardWatch:
+    """Notices early that a run discards all that it pays for: of its first rows, so many and each for want of
+    reasoning."""
+
+    def __init__(self, rows: int) -> None:
+        self._left = rows
+        self._rows = rows
+
+    def note(self, record: Record) -> str | None:
+        """Count a record; what a person should know once all of the first rows were discarded."""
+        if self._left <= 0:
+            return None
+        if record.reason != "no_reasoning":
+            self._left = 0
+            return None
+        self._left -= 1
+        if self._left:
+            return None
+        return (
+            f"all of the first {self._rows} rows were discarded: the model gave no reasoning. To keep such"
+            " rows, stop, set require_reasoning=False, and go on with retry_discarded"
         )
 
 

@@ -127,7 +127,11 @@ class Agent(Protocol):
 
 
 class AgentRequest(Struct, frozen=True, kw_only=True):
-    """What is asked of an `AgentFactory`: a fresh agent for one job. None means the factory's own default."""
+    """What is asked of an `AgentFactory`: a fresh agent for one job. None means the factory's own default.
+
+    `image` names the container image in which the agent's commands are to run; a factory that has no
+    containers refuses it with a `ConfigurationError`.
+    """
 
     session_id: str
     task_id: str
@@ -137,6 +141,7 @@ class AgentRequest(Struct, frozen=True, kw_only=True):
     max_iterations: int | None = None
     system_prompt: str | None = None
     metadata: Mapping[str, JsonValue] = {}
+    image: str | None = None
 
 
 class AgentFactory(Protocol):

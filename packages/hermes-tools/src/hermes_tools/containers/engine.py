@@ -43,16 +43,17 @@ class ContainerEngine:
     def __init__(self, settings: ContainerSettings) -> None:
         self.settings = settings
 
-    async def check(self) -> None:
-        """Find out that the program, its daemon and the image are there; an image that is not is fetched.
+    async def check(self, *, image: bool = True) -> None:
+        """Find out that the program, its daemon and (with `image`) the image are there; an image that is not
+        is fetched.
 
         What a killed process of ours left running on this machine is removed on the way. Asked once for each
         event loop. Raises `ContainerError` with what to do.
         """
-        cli, image = self.settings.cli, self.settings.image
+        cli = self.settings.cli
         seen = _seen.setdefault(asyncio.get_running_loop(), _Seen())
-        for key, find_out in (((cli,), self._check_program), ((cli, image), self._check_image)):
-            if key in seen.works:
+        for key, find_out in (((cli,), self._check_program), ((cli, self.settings.image), self._check_image)):
+            if key in seen.works or (len(key) > 1 and not image):
                 continue
             async with seen.locks.setdefault(key, asyncio.Lock()):
                 if key not in seen.works:
