@@ -66,12 +66,12 @@ class StatisticsBuilder:
         self._durations.append(record.duration_s)
         self._sums.update(
             api_calls=record.api_calls,
-            rows_with_tools=any(stats.count for stats in record.tool_stats.values()),
-            rows_with_reasoning=has_reasoning(record),
+            rows_with_tools=int(any(stats.count for stats in record.tool_stats.values())),
+            rows_with_reasoning=int(has_reasoning(record)),
             input_tokens=record.input_tokens,
             output_tokens=record.output_tokens,
-            usage_known=record.usage_known,
-            cost_known=record.cost_known,
+            usage_known=int(record.usage_known),
+            cost_known=int(record.cost_known),
         )
         self._cost += record.cost_usd
 
