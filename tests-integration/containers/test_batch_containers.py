@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def run(
     tmp_path: Path,
     rows: list[dict[str, object]],
     *,
-    meanwhile: Callable[[BatchRunner], Awaitable[None]] | None = None,
+    meanwhile: Callable[[BatchRunner], Coroutine[Any, Any, None]] | None = None,
     **options: Any,
 ) -> tuple[Any, dict[str, Record], int]:
     """Run the rows: the statistics, the records by prompt, and how many requests the host got."""
@@ -183,7 +183,7 @@ def test_nothing_is_asked_of_a_model_where_containers_can_not_be_had(tmp_path: P
 def test_dangerous_commands_are_denied_unless_the_batch_allows_them(
     tmp_path: Path, docker: Docker, approvals: str, image: str | None, runs: bool
 ) -> None:
-    row = {"prompt": "chmod -R u+x . && echo it ran"}
+    row: dict[str, object] = {"prompt": "chmod -R u+x . && echo it ran"}
     _, records, _ = run(tmp_path, [row], approvals=approvals, image=image)
     assert ("it ran" in tool_result(records[str(row["prompt"])])) == runs
 

@@ -106,23 +106,15 @@ class BatchRunner:
         progress: Progress | None = None,
     ) -> None:
         """Stores what is given. Raises `ConfigurationError` for a value that can not work; opens nothing."""
-        for name, value in (
-            ("batch_size", batch_size),
-            ("num_workers", num_workers),
-            ("max_iterations", max_iterations),
-            ("max_samples", max_samples),
-            ("failure_limit", failure_limit),
-            ("attempts", attempts),
-        ):
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name} is {value}; it must be at least 1")
-        for name, seconds in (
-            ("row_timeout_s", row_timeout_s),
-            ("grace_s", grace_s),
-            ("sync_every_s", sync_every_s),
-        ):
-            if seconds is not None and not seconds >= 0:
-                raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
+        _require_counts(
+            batch_size=batch_size,
+            num_workers=num_workers,
+            max_iterations=max_iterations,
+            max_samples=max_samples,
+            failure_limit=failure_limit,
+            attempts=attempts,
+        )
+        _require_seconds(row_timeout_s=row_timeout_s, grace_s=grace_s, sync_every_s=sync_every_s)
         _require_lists(
             providers_allowed=providers_allowed,
             providers_ignored=providers_ignored,
@@ -360,6 +352,18 @@ class BatchRunner:
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
         )
+
+
+def _require_counts(**counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{name} is {value}; it must be at least 1")
+
+
+def _require_seconds(**times: float | None) -> None:
+    for name, seconds in times.items():
+        if seconds is not None and not seconds >= 0:
+            raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
 
 
 def _require_lists(**given: object) -> None:
