@@ -14,11 +14,14 @@ from hermes_loop.events import (
     AttemptDiscarded,
     ContextCompressed,
     HookFailed,
+    ModelCallEnded,
+    ModelCallStarted,
     RouteChanged,
     StatusChanged,
     SteerDelivered,
     StepEnded,
     StepStarted,
+    SummaryCallEnded,
     SupportsStreamReset,
     ToolEnded,
     ToolProgressed,
@@ -26,11 +29,13 @@ from hermes_loop.events import (
     TurnEnded,
     TurnEvent,
     TurnStarted,
+    WatchedEvent,
 )
 from hermes_loop.follow_ups import FollowUp
 from hermes_loop.options import UnexpectedOptionError
 from hermes_loop.runtime import SupportsWholeTurn, WholeTurnAnswer, WholeTurnContext
 from hermes_loop.steering import SteerNote
+from hermes_loop.watching import SupportsTurnEvents, WatchContext
 
 __all__ = [
     "AIAgent",
@@ -45,14 +50,18 @@ __all__ = [
     "FollowUp",
     "HookFailed",
     "IterationBudget",
+    "ModelCallEnded",
+    "ModelCallStarted",
     "RouteChanged",
     "StatusChanged",
     "SteerDelivered",
     "SteerNote",
     "StepEnded",
     "StepStarted",
+    "SummaryCallEnded",
     "SummaryCompressor",
     "SupportsStreamReset",
+    "SupportsTurnEvents",
     "SupportsWholeTurn",
     "ToolEnded",
     "ToolProgressed",
@@ -61,6 +70,8 @@ __all__ = [
     "TurnEvent",
     "TurnStarted",
     "UnexpectedOptionError",
+    "WatchContext",
+    "WatchedEvent",
     "WholeTurnAnswer",
     "WholeTurnContext",
 ]

@@ -13,7 +13,17 @@ from msgspec.structs import astuple
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.stream_text import ShownText
-from hermes_messages import Message, ReasoningDelta, TextDelta, ToolCall, ToolCallStarted, ToolMessage, Usage
+from hermes_messages import (
+    ChatRequest,
+    ChatResponse,
+    Message,
+    ReasoningDelta,
+    TextDelta,
+    ToolCall,
+    ToolCallStarted,
+    ToolMessage,
+    Usage,
+)
 from hermes_messages.protocols import (
     ApprovalCallback,
     ClarifyCallback,
@@ -30,11 +40,14 @@ __all__ = [
     "Callbacks",
     "ContextCompressed",
     "HookFailed",
+    "ModelCallEnded",
+    "ModelCallStarted",
     "RouteChanged",
     "StatusChanged",
     "SteerDelivered",
     "StepEnded",
     "StepStarted",
+    "SummaryCallEnded",
     "SupportsStreamReset",
     "ToolEnded",
     "ToolProgressed",
@@ -43,6 +56,7 @@ __all__ = [
     "TurnEvent",
     "TurnEvents",
     "TurnStarted",
+    "WatchedEvent",
 ]
 
 
@@ -160,6 +174,36 @@ TurnEvent = (
 )
 
 
+class ModelCallStarted(Struct, frozen=True, tag=True):
+    """One attempt of a request begins: number `attempt` (from 1) of this request on this route. `host` is
+    where the provider says that it is."""
+
+    provider: str
+    host: str
+    request: ChatRequest
+    attempt: int
+
+
+class ModelCallEnded(Struct, frozen=True, tag=True):
+    """The attempt is over: with a response, or with what it failed with. With neither an interrupt of the
+    turn cut it short."""
+
+    response: ChatResponse | None = None
+    error: BaseException | None = None
+
+
+class SummaryCallEnded(Struct, frozen=True, tag=True):
+    """A compressor had a model write a summary; how long that took is not known."""
+
+    provider: str
+    request: ChatRequest
+    response: ChatResponse
+
+
+WatchedEvent = TurnEvent | ModelCallStarted | ModelCallEnded | SummaryCallEnded
+"""What a hook that watches a turn is told; only the `TurnEvent`s of it reach callbacks and streams."""
+
+
 @runtime_checkable
 class SupportsStreamReset(Protocol):
     """A stream callback that can take text back. `on_retry` is called in place of the newline."""
@@ -212,6 +256,7 @@ class TurnEvents:
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
         self.listened_to = any(given is not None for given in (*astuple(callbacks), stream_callback, sink))
         """Whether anyone hears of anything; otherwise an event is not even made note of."""
+        self._watchers: list[Callable[[WatchedEvent], None]] = []
         self._interrupt = interrupt or InterruptFlag()
         self._shown = ShownText()
         self._turn_is_open = False
@@ -224,6 +269,22 @@ class TurnEvents:
         """Whether anyone asked for text as it comes."""
         return bool(self._plain or self._resettable or self._listeners)
 
+    @property
+    def watched(self) -> bool:
+        """Whether a hook is told of model calls."""
+        return bool(self._watchers)
+
+    def watch(self, watcher: Callable[[WatchedEvent], None]) -> None:
+        """Tell `watcher`, which must not raise, of everything from now on, in the task in which it happens
+        and before anyone else."""
+        self._watchers.append(watcher)
+        self.listened_to = True
+
+    def tell(self, event: WatchedEvent) -> None:
+        """Tell the watchers."""
+        for watcher in self._watchers:
+            watcher(event)
+
     async def emit(self, event: TurnEvent) -> None:
         """Hand `event` to its listeners, in order. A tool that ends without having started (its arguments
         could not be read) starts first, so that starts and ends are always balanced."""
@@ -232,6 +293,7 @@ class TurnEvents:
         if isinstance(event, ToolEnded) and event.call.id not in self._open_tools:
             await self.emit(ToolStarted(event.call))
         self._note(event)
+        self.tell(event)
         match event:
             case TextDelta(text=text):
                 if self._plain:

@@ -11,11 +11,12 @@ from typing import Final, TypeVar
 
 import anyio
 
-from hermes_loop.events import CALLBACK_GRACE_S, HookFailed
+from hermes_loop.events import CALLBACK_GRACE_S, HookFailed, WatchedEvent
 from hermes_loop.result import list_failures
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.watching import SupportsTurnEvents, WatchContext, masked
 from hermes_messages import ChatRequest, ChatResponse, ToolCall, ToolMessage, TurnStoppedError, UserMessage
 from hermes_messages.hygiene import clean_text
 from hermes_messages.protocols import ConversationResult, HookContext, SupportsAroundTurn
@@ -27,6 +28,7 @@ __all__ = [
     "transform_request",
     "transform_response",
     "transform_tool_result",
+    "watch_turn",
 ]
 
 T = TypeVar("T")
@@ -152,6 +154,31 @@ async def _leave(
                 await _report(turn, hook, "around_turn", f"{type(error).__name__}: {error}")
     if scope.cancelled_caught:
         await _report(turn, hook, "around_turn", f"left behind after {AFTER_CANCEL_S:g} s")
+
+
+def watch_turn(turn: TurnState, deps: TurnDeps) -> None:
+    """Let the hooks that watch hear of this turn."""
+    for hook in deps.hooks.turn_event:
+        turn.events.watch(partial(_tell, turn, deps, hook))
+
+
+def _tell(turn: TurnState, deps: TurnDeps, hook: SupportsTurnEvents, event: WatchedEvent) -> None:
+    context = WatchContext(
+        session_id=turn.session_id,
+        task_id=turn.task_id,
+        turn_id=turn.turn_id,
+        provider=turn.route.provider.name,
+        model=turn.route.model,
+        api_calls=turn.api_calls,
+        mask=lambda text: masked(text, deps.routes.secrets()),
+    )
+    try:
+        hook.turn_event(context, event)
+    except Exception as error:  # noqa: BLE001 - the host's code; reported once
+        name = f"hook {type(hook).__name__}.turn_event"
+        if name not in turn.events.failures:
+            turn.events.failures[name] = f"{name}: {type(error).__name__}: {error}"
+            log_phase(turn, "turn_event", "HookFailed", logging.WARNING, turn.events.failures[name])
 
 
 async def _once(turn: TurnState, hook: object, ability: str, work: Callable[[], Awaitable[None]]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hermes_loop.watching import SupportsTurnEvents
 from hermes_messages import ConfigurationError
 from hermes_messages.protocols import (
     SupportsAroundTurn,
@@ -31,8 +32,12 @@ ABILITIES: Final[dict[str, type[object]]] = {
     "transform_response": SupportsResponseTransform,
     "transform_tool_result": SupportsToolResultTransform,
     "post_turn": SupportsPostTurn,
+    "turn_event": SupportsTurnEvents,
 }
-"""The method that each ability is, and its Protocol. All but `around_turn` are async."""
+"""The method that each ability is, and its Protocol."""
+
+_PLAIN: Final = frozenset({"around_turn", "turn_event"})
+"""All others are async."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,7 @@ class Hooks:
     transform_response: Sequence[SupportsResponseTransform] = ()
     transform_tool_result: Sequence[SupportsToolResultTransform] = ()
     post_turn: Sequence[SupportsPostTurn] = ()
+    turn_event: Sequence[SupportsTurnEvents] = ()
 
 
 def read_hooks(given: object) -> tuple[object, ...]:
@@ -71,8 +77,8 @@ def check_hook(hook: object) -> None:
             "(see hermes_messages.protocols.hooks)"
         )
     for name, method in methods.items():
-        if (name != "around_turn") is not inspect.iscoroutinefunction(method):
-            kind = "a plain method" if name == "around_turn" else "an async method"
+        if (name not in _PLAIN) is not inspect.iscoroutinefunction(method):
+            kind = "a plain method" if name in _PLAIN else "an async method"
             raise ConfigurationError(f"{type(hook).__name__}.{name} must be {kind}")
 
 
@@ -89,4 +95,5 @@ def collect_hooks(hooks: Iterable[object], *, skip_memory: bool = False) -> Hook
         transform_response=[hook for hook in given if isinstance(hook, SupportsResponseTransform)],
         transform_tool_result=[hook for hook in given if isinstance(hook, SupportsToolResultTransform)],
         post_turn=[hook for hook in given if isinstance(hook, SupportsPostTurn)],
+        turn_event=[hook for hook in given if isinstance(hook, SupportsTurnEvents)],
     )

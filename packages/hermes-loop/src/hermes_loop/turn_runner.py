@@ -13,7 +13,7 @@ from hermes_loop.background import running_turn, stop_tasks
 from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
 from hermes_loop.follow_ups import FollowUp, FollowUpHeldError, FollowUps
-from hermes_loop.hook_calls import around_turn
+from hermes_loop.hook_calls import around_turn, watch_turn
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import AgentOptions
@@ -84,6 +84,7 @@ class TurnRunner:
         interrupt = InterruptFlag()
         events = TurnEvents(deps.callbacks, stream_callback, sink, interrupt)
         turn = self._new_turn(deps, request, task_id, interrupt, events)
+        watch_turn(turn, deps)
         try:
             async with bound.turns:
                 lifecycle.refuse_when_closed()

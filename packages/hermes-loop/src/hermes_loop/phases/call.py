@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import assert_never
 
 from hermes_loop.accounting import account_for
+from hermes_loop.events import ModelCallEnded, ModelCallStarted
 from hermes_loop.hook_calls import transform_request
 from hermes_loop.phases.assemble import assemble_api_request
 from hermes_loop.phases.begin import begin_again
@@ -167,7 +168,38 @@ def _give_up(turn: TurnState, deps: TurnDeps, error: ProviderError, stop: Stop) 
 
 
 async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
-    """One attempt. The stream is closed before this returns, on every path, and nothing that an attempt still
+    """One attempt, told to the hooks that watch."""
+    if not turn.events.watched:
+        return await _attempt(turn, deps, request)
+    provider = turn.route.provider
+    host = provider.origin(request.model).host
+    turn.events.tell(ModelCallStarted(provider.name, host, request, turn.attempts))
+    ended = ModelCallEnded()
+    try:
+        verdict = await _attempt(turn, deps, request)
+        ended = _ended(verdict)
+    except BaseException as error:
+        ended = ModelCallEnded(error=error)
+        raise
+    finally:
+        turn.events.tell(ended)
+    return verdict
+
+
+def _ended(verdict: AttemptVerdict) -> ModelCallEnded:
+    match verdict:
+        case Completed(response=response):
+            return ModelCallEnded(response=response)
+        case Failed(error=error):
+            return ModelCallEnded(error=error)
+        case Stop():
+            return ModelCallEnded()
+        case unreachable:
+            assert_never(unreachable)
+
+
+async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
+    """The stream is closed before this returns, on every path, and nothing that an attempt still
     says after its end reaches anyone. A bug of a provider is a failure where another may answer."""
     turn.attempt_text = ""
     this = turn.live_attempt = object()

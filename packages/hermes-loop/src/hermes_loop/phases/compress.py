@@ -17,13 +17,15 @@ from hermes_loop.compression.plan import (
     worth_a_summary,
 )
 from hermes_loop.compression.protocol import Compressed, CompressionContext, CompressionPlan
-from hermes_loop.events import ContextCompressed, StatusChanged
+from hermes_loop.events import ContextCompressed, StatusChanged, SummaryCallEnded
 from hermes_loop.phases.persist import save_owed, stop_for_store_error
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Recheck, Stop
 from hermes_messages import (
+    ChatRequest,
+    ChatResponse,
     HermesError,
     Message,
     StoreError,
@@ -32,7 +34,7 @@ from hermes_messages import (
     estimate_tokens,
 )
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import NewMessage, StoredMessage, SupportsCompression
+from hermes_messages.protocols import NewMessage, Provider, StoredMessage, SupportsCompression
 
 __all__ = ["can_compress", "compress_context"]
 
@@ -133,7 +135,7 @@ async def _ask(
         provider=turn.route.provider,
         model=turn.route.model,
         sleep=deps.clock.sleep,
-        report=partial(account_for_summary, turn),
+        report=partial(_account_for_summary, turn),
     )
     answer: Compressed | None = None
     deadline = asyncio.timeout(control.settings.timeout_s)
@@ -155,6 +157,13 @@ async def _ask(
     except Exception as error:
         raise _NoGainError(f"the compressor failed: {type(error).__name__}: {error}") from error
     return answer
+
+
+def _account_for_summary(
+    turn: TurnState, provider: Provider, request: ChatRequest, response: ChatResponse
+) -> None:
+    account_for_summary(turn, provider, request, response)
+    turn.events.tell(SummaryCallEnded(provider.name, request, response))
 
 
 def _whole(answer: object) -> Compressed:
