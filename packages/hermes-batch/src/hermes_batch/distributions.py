@@ -26,6 +26,7 @@ DISTRIBUTIONS: dict[str, dict[str, float]] = {
     "terminal_only": {"terminal": 1.0},
     "none": {},
 }
+"""Distributions by name: for each toolset the probability, from 0 to 1, that a row has it."""
 
 
 def distribution_named(name: str) -> Mapping[str, float]:

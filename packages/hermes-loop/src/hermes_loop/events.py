@@ -172,6 +172,7 @@ TurnEvent = (
     | StepEnded
     | TurnEnded
 )
+"""What `AIAgent.stream` yields and `event_callback` is called with."""
 
 
 class ModelCallStarted(Struct, frozen=True, tag=True):

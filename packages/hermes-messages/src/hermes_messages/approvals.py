@@ -64,6 +64,7 @@ class Later(Struct, frozen=True, forbid_unknown_fields=True, tag_field="decision
 
 
 ApprovalDecision: TypeAlias = Approve | Deny | Later
+"""What is decided about a call: now, or not yet."""
 ApprovalAnswer: TypeAlias = ApprovalDecision | bool
 """What a host may answer: True is `Approve()`, False is `Deny()`."""
 

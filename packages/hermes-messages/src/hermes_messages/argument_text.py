@@ -44,7 +44,9 @@ __all__ = [
 ]
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+"""Anything that JSON can hold."""
 JsonObject: TypeAlias = dict[str, JsonValue]
+"""A JSON object: arguments of a call, metadata, settings."""
 
 MAX_DEPTH: Final = 128
 """How deep lists and objects may be nested; well inside what every JSON parser takes."""

@@ -81,3 +81,4 @@ Delta = (
     | MetaChunk
     | FinishChunk
 )
+"""What the reader of a wire emits; `StreamAssembler` makes events and the response of it."""

@@ -32,7 +32,9 @@ __all__ = [
 ]
 
 ToolChoice = Literal["auto", "none", "required"]
+"""Whether the model may (`auto`), must not (`none`) or must (`required`) call a tool."""
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
+"""How much a model is to reason; each provider puts it into its host's words."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -138,6 +140,7 @@ class ResponseDone(Struct, frozen=True, tag=True):
 
 
 StreamEvent = TextDelta | ReasoningDelta | ToolCallStarted | ToolCallArgumentsDelta | ResponseDone
+"""What `Provider.stream` yields. The last one is a `ResponseDone`, unless the stream fails."""
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):

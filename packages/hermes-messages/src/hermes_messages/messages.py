@@ -97,6 +97,7 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+"""A message of any role; the field `role` in JSON tells which."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

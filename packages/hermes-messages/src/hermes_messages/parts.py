@@ -69,7 +69,9 @@ class OpaquePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="t
 
 
 Part = TextPart | ImagePart | AudioPart | FilePart | OpaquePart
+"""One piece of content. `OpaquePart` holds a kind that this version does not know, as it came."""
 Content = str | tuple[Part, ...]
+"""What a message says: a text, or parts in order."""
 
 
 class Origin(Struct, frozen=True, gc=False):

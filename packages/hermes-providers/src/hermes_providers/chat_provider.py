@@ -61,5 +61,5 @@ def chat_provider(
     *,
     transport: Transport | None = None,
 ) -> HttpProvider:
-    """`wire_provider` for chat completions."""
+    """A provider on `route` that speaks chat completions: `wire_provider` with that wire, and its errors."""
     return wire_provider(route, "openai_chat", quirks, extra_body, http, transport=transport)

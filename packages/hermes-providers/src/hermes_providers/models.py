@@ -192,7 +192,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         vendor="moonshot", model="kimi-k2.6", context_window=262_144, supports_images=True, reasons=True
     ),
 )
-"""All rows."""
+"""What is known of models: windows, limits, prices and their days. `find_model` looks a model up."""
 
 _BY_NAME = {(row.vendor, row.model): row for row in KNOWN_MODELS}
 _VERSION = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest|preview|0\d\d)$")

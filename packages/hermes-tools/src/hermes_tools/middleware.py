@@ -86,6 +86,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[Invocation], Awaitable[Outcome]]
+"""The rest of the path, as a station sees it: awaited with the call, it gives what became of it."""
 
 
 class Middleware(Protocol):

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 StreamCallback = Callable[[str], Awaitable[None] | None]
+"""Called with each piece of visible text. May be async; a plain one must be short."""
 
 TurnExitReason = Literal[
     "text_response",

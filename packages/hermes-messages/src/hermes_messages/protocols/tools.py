@@ -74,10 +74,15 @@ class InterruptSignal(Protocol):
 
 
 ToolStartCallback = Callable[[ToolCall], Awaitable[None] | None]
+"""Called with a call before it runs. May be async; a plain one runs on the event loop and must be short."""
 ToolProgressCallback = Callable[[ToolCall, str], Awaitable[None] | None]
+"""Called with a call that runs and what its tool tells of it."""
 ToolCompleteCallback = Callable[[ToolCall, ToolMessage], Awaitable[None] | None]
+"""Called with a call that has ended and its result."""
 ClarifyCallback = Callable[[str, Sequence[str]], Awaitable[str]]
+"""Awaited with a question and the answers to choose from, which may be none; gives the answer."""
 ResultCallback = Callable[[int, ToolMessage], Awaitable[None]]
+"""Awaited with the position of a call in its round, from 0, and its result. Here results become durable."""
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):

@@ -112,6 +112,7 @@ StepMaker = Callable[[ChatRequest], "ScriptStep | Awaitable[ScriptStep]"]
 """Makes a step from the request that it answers, for answers that depend on what was asked."""
 
 ScriptStep = Answer | Broken | Hang | StepMaker
+"""What a scripted provider does with one request: an answer, a failure, or a function that makes one."""
 
 
 def text(

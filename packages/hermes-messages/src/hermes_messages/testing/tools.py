@@ -14,6 +14,7 @@ from hermes_messages.protocols.tools import Scheduling, ToolCallContext
 __all__ = ["FunctionTool", "ToolDouble", "ToolFunction"]
 
 ToolFunction = Callable[[JsonObject], Awaitable[str]]
+"""What stands for a tool in a test: it is awaited with the arguments and gives the text of the result."""
 
 _ANY_OBJECT: Mapping[str, JsonValue] = {"type": "object"}
 

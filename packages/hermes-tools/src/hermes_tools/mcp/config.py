@@ -84,6 +84,7 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Server = StdioServer | HttpServer
+"""One MCP server: a program that is started, or an address."""
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
