@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
+from hermes_loop import AIAgent
 from hermes_loop.hooks import ABILITIES
 from hermes_loop.result import FLAGS
 
@@ -38,3 +40,11 @@ def test_every_exit_is_in_the_table_with_its_flags() -> None:
 def test_every_ability_of_a_hook_is_in_the_table() -> None:
     named = {name for row in table("method") for name in re.findall(r"`(\w+)", row[0])}
     assert named == set(ABILITIES)
+
+
+def test_every_parameter_of_an_agent_is_in_its_docstring() -> None:
+    parameters = set(inspect.signature(AIAgent).parameters) - {"others"}
+    told = set(re.findall(r"`(\w+)`", AIAgent.__doc__ or ""))
+    callbacks = {name for name in parameters if name.endswith("_callback")}
+    assert parameters - told <= callbacks
+    assert all(f"`{name}`" in PAGE for name in callbacks)

@@ -76,24 +76,24 @@ class AIAgent:
     `output_type` (the form of the final answer). A `runtime` outside does whole turns in the model's
     place.
 
-     What is said: `system_prompt` takes the place of the whole system prompt, `identity` of its first
+    What is said: `system_prompt` takes the place of the whole system prompt, `identity` of its first
     part only; `context_files` are read from `cwd` unless `skip_context_files`. `ephemeral_system_prompt`
     is sent after it and never stored; `prefill_messages` are sent before the conversation and never
     stored.
 
-     Tools: `enabled_toolsets` and `disabled_toolsets` by name, or `tools` of your own; `mcp_servers`,
+    Tools: `enabled_toolsets` and `disabled_toolsets` by name, or `tools` of your own; `mcp_servers`,
     `tool_settings`, `approval_policy`, `checkpoints_enabled` (a snapshot before files change), and `cwd`,
     where they work.
 
-     Limits: `max_iterations` model calls in a turn, `budget` for its tokens, cost and seconds; an
+    Limits: `max_iterations` model calls in a turn, `budget` for its tokens, cost and seconds; an
     `iteration_budget` holds for all turns, also of other agents that are given the same. `compression`
     and `compressor` shorten long conversations.
 
-     What is kept: `session_db` and `session_id`; `source`, `session_metadata` and `parent_session_id` are
-    stored with a new session; `lease_ttl_s` is how many seconds a turn's lease lasts between renewals.
+    What is kept: `session_db` and `session_id`; `source`, `session_metadata` and `parent_session_id` are
+    stored with a new session; a turn's lease ends after `lease_ttl_s` seconds without renewal.
     `save_trajectories` (True: here, or a directory) adds each turn to a JSONL file.
 
-     Who is told: `event_callback` of everything, the other callbacks of one thing each;
+    Who is told: `event_callback` of everything, the other callbacks of one thing each;
     `clarify_callback` and `approval_callback` are asked. `hooks` change turns; `skip_memory` leaves those
     of the memory alone.
 
