@@ -131,7 +131,7 @@ class Backend(Protocol):
         ...
 
     async def backup(self, path: str) -> None:
-        """Copy the database to a new file. Raises `StoreError` where the database has tools of its own."""
+        """Copy the database to a new SQLite file. Raises `ConfigurationError`, `StoreError`."""
         ...
 
     async def close(self) -> None:

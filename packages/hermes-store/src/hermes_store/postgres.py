@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import random
+import uuid
 import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -23,12 +24,16 @@ from hermes_messages import StoreBusyError, StoreError
 from hermes_store import postgres_search
 from hermes_store.backend import Operation, Row
 from hermes_store.errors import StoreClosedError, StoreConnectionError, StoreReadOnlyError
+from hermes_store.files import publish, refuse_existing, remove
+from hermes_store.postgres_backup import copy_into
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import is_connection_lost, to_store_error
 from hermes_store.postgres_link import Link, PostgresOptions, warn_forgotten
 from hermes_store.postgres_transaction import IndexBrokenError, Transaction, undo
 from hermes_store.postgres_upkeep import find_damage, vacuum
-from hermes_store.waiting import retrieve, settle
+from hermes_store.sqlite import SqliteBackend
+from hermes_store.sqlite_open import SqliteOptions
+from hermes_store.waiting import finish, retrieve, settle
 
 __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
 
@@ -101,11 +106,17 @@ class PostgresBackend:
         return await self._beside(partial(find_damage, schema=self._options.schema, dsn=self._dsn))
 
     async def backup(self, path: str) -> None:
-        """Raises `StoreError`: a server's database is copied by the server's own tools."""
-        raise StoreError(
-            f"{self._dsn.name}: nothing was copied to {path!r}. Use pg_dump --schema={self._options.schema}, "
-            "or export_all() for a file that any hermes-store can import"
-        )
+        """Copy the sessions to the new SQLite file `path`. Raises `ConfigurationError`, `StoreError`."""
+        await refuse_existing(path)
+        part = f"{path}.{uuid.uuid4().hex}.partial"
+        target = SqliteBackend(part, SqliteOptions(journal="delete"))
+        try:
+            await self._beside(partial(copy_into, target=target, schema=self._options.schema))
+            await target.close()
+            await publish(part, path)
+        except BaseException:
+            await finish(_discard(target, part))
+            raise
 
     async def close(self) -> None:
         """Let what was begun end, then close the connections. Idempotent."""
@@ -312,6 +323,12 @@ class PostgresBackend:
                 f"the session store {self._dsn.name} is in use by another event loop; nothing was done. "
                 "Make one SessionDB for each loop"
             )
+
+
+async def _discard(target: SqliteBackend, part: str) -> None:
+    await target.close()
+    for name in (part, f"{part}-journal"):
+        await remove(name)
 
 
 async def _status_of(connection: AsyncConnection[Row], number: str) -> str | None:

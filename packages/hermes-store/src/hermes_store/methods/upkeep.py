@@ -88,8 +88,8 @@ class UpkeepMethods(StoreMethods):
     async def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the database, as it is at this moment, to the new file `path`; writers go on meanwhile.
 
-        The file appears when it is whole. Raises `ConfigurationError` when there is one of that name,
-        `StoreError`.
+        It is a SQLite file that `SessionDB(path)` opens, also where the sessions are on PostgreSQL, and it
+        appears when it is whole. Raises `ConfigurationError` when there is one of that name, `StoreError`.
         """
         await self._backend.backup(os.fspath(path))
 

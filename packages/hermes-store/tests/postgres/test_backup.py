@@ -1,0 +1,136 @@
+"""A backup of a server's sessions: one snapshot, as a SQLite file of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hermes_messages import (
+    AssistantMessage,
+    ConfigurationError,
+    StoreError,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from hermes_messages.protocols import NewMessage
+from hermes_store import SessionDB
+from postgres.server import MakeStore
+
+
+async def fill(db: SessionDB) -> None:
+    """Sessions with something in every table."""
+    await db.create_session("s", title="Störche\x00", model="m", metadata={"a": [1, None]})
+    await db.update_session_meta("s", system_prompt="You know birds.")
+    await db.append_message("s", UserMessage("Wo sind die Störche? \ud800 大别山"), uid="u")
+    calls = (ToolCall("a", "look", '{"x": "\\u0000"}'), ToolCall("b", "look", "{}"))
+    round_ = await db.begin_tool_round("s", "r", AssistantMessage(tool_calls=calls, reasoning="hm"))
+    await db.set_tool_result(round_, 0, ToolMessage("a", "S" * 300_000))
+    await db.suspend_round(round_, [{"call": "b"}])
+    await db.set_session_state("s", "todos", ["fly"])
+    await db.update_token_counts("s", Usage(input_tokens=7, cost_usd=0.1), uid="c")
+    await db.create_session("t")
+    rows = [NewMessage(str(n), UserMessage(f"stork {n}")) for n in range(350)]
+    await db.append_messages_batch("t", rows)
+    await db.archive_and_compact("t", [NewMessage("sum", UserMessage("many storks"))])
+
+
+def test_a_backup_holds_every_byte(make_store: MakeStore, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with make_store() as db:
+            await fill(db)
+            token = await db.acquire_session_turn_lease("t", "holder", 60)
+            await db.backup(tmp_path / "copy.db")
+            await db.export_to_file(tmp_path / "ours.jsonl")
+            stored = await db.get_messages("s")
+            suspended = await db.suspended_rounds("s")
+        async with SessionDB(tmp_path / "copy.db") as copy:
+            assert await copy.check_integrity() == []
+            assert await copy.get_messages("s") == stored
+            assert await copy.suspended_rounds("s") == suspended
+            assert await copy.get_session_state("s", "todos") == ["fly"]
+            await copy.export_to_file(tmp_path / "copy.jsonl")
+            assert len(await copy.search_messages("stork", limit=1000)) == 350
+            assert len(await copy.search_messages("storks")) == 1
+            # The lease is held in the copy too, and the numbers of others go on from there.
+            assert await copy.try_acquire_session_turn_lease("t", "another", 60) is None
+            await copy.append_message("t", UserMessage("later"), lease=token)
+            fresh = await copy.acquire_session_turn_lease("s", "another", 60)
+            assert fresh.number > token.number
+        assert (tmp_path / "copy.jsonl").read_bytes() == (tmp_path / "ours.jsonl").read_bytes()
+
+    asyncio.run(main())
+    assert sorted(entry.suffix for entry in tmp_path.iterdir()) == [".db", ".jsonl", ".jsonl"]
+
+
+def test_a_backup_is_one_snapshot_while_others_write(make_store: MakeStore, tmp_path: Path) -> None:
+    """A message whose session, or round, was made in the same transaction never comes without it."""
+
+    async def main() -> None:
+        async with make_store() as db:
+            await db.create_session("s")
+            acknowledged = 0
+            stop = False
+
+            async def write() -> None:
+                nonlocal acknowledged
+                while not stop:
+                    session = await db.create_session(f"n{acknowledged}")
+                    await db.append_message("s", UserMessage(f"stork {acknowledged}"))
+                    await db.append_message(session, UserMessage("x"))
+                    acknowledged += 1
+
+            writer = asyncio.create_task(write())
+            kept: list[int] = []
+            for number in range(3):
+                kept.append(acknowledged)
+                await db.backup(tmp_path / f"copy{number}.db")
+            stop = True
+            await writer
+            with pytest.raises(ConfigurationError, match="exists"):
+                await db.backup(tmp_path / "copy0.db")
+        for number, before in enumerate(kept):
+            async with SessionDB(tmp_path / f"copy{number}.db") as copy:
+                assert await copy.check_integrity() == []
+                count = len(await copy.get_messages("s"))
+                assert count >= before
+                sessions = len(await copy.list_sessions(limit=10_000)) - 1
+                assert sessions in (count, count + 1)
+                assert len(await copy.search_messages("stork", limit=10_000)) == count
+
+    asyncio.run(main())
+    assert not [entry for entry in tmp_path.iterdir() if "partial" in entry.name]
+
+
+def test_a_cancelled_backup_leaves_no_file_and_no_connection(make_store: MakeStore, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with make_store(pool_size=1) as db:
+            await fill(db)
+            folder = tmp_path / "out"
+            folder.mkdir()
+            for steps in range(0, 60, 7):
+                task = asyncio.create_task(db.backup(folder / "copy.db"))
+                for _ in range(steps):
+                    await asyncio.sleep(0.001)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                assert not [entry for entry in folder.iterdir() if entry.name != "copy.db"]
+                (folder / "copy.db").unlink(missing_ok=True)
+            assert await db.append_message("s", UserMessage("and on"))
+
+    asyncio.run(main())
+
+
+def test_a_backup_that_can_not_be_written_says_so(make_store: MakeStore, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with make_store() as db:
+            await fill(db)
+            with pytest.raises(StoreError, match="check that its folder exists"):
+                await db.backup(tmp_path / "absent" / "copy.db")
+            assert await db.append_message("s", UserMessage("and on"))
+
+    asyncio.run(main())
+    assert not [*tmp_path.iterdir()]
