@@ -142,4 +142,4 @@ def _words(breakage: griffe.Breakage) -> str:
         return "was removed"
     if isinstance(breakage.old_value, griffe.Parameter) and isinstance(breakage.new_value, griffe.Parameter):
         return f"{kind}: {breakage.old_value} -> {breakage.new_value}"
-    return f"{kind}: {old} -> {new}"
+    return f"{kind}: " + " -> ".join(str(value) for value in (old, new) if value is not None)

@@ -65,7 +65,7 @@ class _Surface:
             top, _, rest = name.partition(".")
             module = packages[top][rest] if rest else packages[top]
             exports = sorted(str(export) for export in module.exports or ())
-            self.members[name] = {public: _target(module.members[public]) for public in exports}
+            self.members[name] = {public: _exported(module, public) for public in exports}
         self.homes: dict[str, str] = {}
         for name, members in self.members.items():
             for public, member in members.items():
@@ -91,6 +91,14 @@ class _Surface:
         """Whether a base is named in the snapshot: a public one, or one that is not ours."""
         path = base if isinstance(base, str) else base.canonical_path
         return path in self.homes or path.split(".")[0] not in self.own
+
+
+def _exported(module: griffe.Object | griffe.Alias, name: str) -> griffe.Object:
+    """What `module` exports as `name`; a submodule of that name stands for what it defines under it."""
+    found = _target(module.members[name])
+    return (
+        _target(found.members[name]) if isinstance(found, griffe.Module) and name in found.members else found
+    )
 
 
 def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
@@ -194,6 +202,8 @@ def _parameters(parameters: griffe.Parameters) -> Iterator[str]:
 def _value(member: griffe.Attribute, name: str) -> str:
     """A field, constant or alias. The value of a constant is no promise; that of an alias is all of it."""
     annotation = member.annotation or _annotation_of_parameter(member)
+    if str(annotation) == "TypeAlias":
+        return f"{name} = {member.value}"
     in_class = isinstance(member.parent, griffe.Class)
     if annotation is None:
         return f"{name} = {member.value if in_class or _is_alias(member) else '...'}"

@@ -16,9 +16,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from built import ROOT, uv
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
 MODULES = {
     "hermes-batch": {"hermes_batch", "batch_runner"},
     "hermes-loop": {"hermes_loop", "run_agent"},
@@ -55,37 +55,6 @@ for top in own:
 present = [name for name in foreign if importlib.util.find_spec(name)]
 print(json.dumps([seen, present]))
 """
-
-
-def uv(*arguments: str | Path) -> str:
-    """The output of a uv command, which must succeed."""
-    done = subprocess.run(["uv", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All wheels and sdists, built once."""
-    folder = tmp_path_factory.mktemp("dist")
-    uv("build", "--quiet", "--all-packages", "--out-dir", folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def locked_versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The foreign versions of uv.lock as a constraints file."""
-    file = tmp_path_factory.mktemp("constraints") / "locked.txt"
-    options = (
-        "--all-packages",
-        "--all-extras",
-        "--no-hashes",
-        "--no-emit-workspace",
-        "--no-annotate",
-        "--no-header",
-    )
-    file.write_text(uv("export", "--quiet", "--frozen", *options))
-    return file
 
 
 def project_of(package: str) -> dict[str, object]:

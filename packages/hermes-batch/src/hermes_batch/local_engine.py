@@ -18,7 +18,7 @@ from hermes_messages.protocols import AgentFactory
 
 __all__ = ["LocalEngine", "factory_named", "make_local_engine"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CLOSE_LIMIT_S = 30.0
 

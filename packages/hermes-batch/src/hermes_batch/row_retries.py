@@ -18,7 +18,7 @@ from hermes_batch.rows import PromptRow
 
 __all__ = ["may_pass", "pause_s", "run_row_with_retries", "with_earlier_costs"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _PASSING_REASONS = frozenset({"row_timeout", "internal_error"})
 _FIRST_PAUSE_S = 1.0

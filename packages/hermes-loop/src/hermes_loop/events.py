@@ -255,7 +255,9 @@ class TurnEvents:
                 else:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
-        self.listened_to = any(given is not None for given in (*astuple(callbacks), stream_callback, sink))
+        self.listened_to: bool = any(
+            given is not None for given in (*astuple(callbacks), stream_callback, sink)
+        )
         """Whether anyone hears of anything; otherwise an event is not even made note of."""
         self._watchers: list[Callable[[WatchedEvent], None]] = []
         self._interrupt = interrupt or InterruptFlag()

@@ -12,7 +12,8 @@ from hermes_messages import AssistantMessage, JsonObject, JsonValue, Message, St
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, SuspendedRound, ToolRound
 from hermes_store.methods.base import StoreMethods
-from hermes_store.operations import lineage, messages, reading, suspension
+from hermes_store.operations import lineage, reading, suspension
+from hermes_store.operations import messages as rows
 from hermes_store.records import InterruptedCall
 from hermes_store.rows import encode_json, message_to_columns
 
@@ -52,26 +53,26 @@ class TranscriptMethods(StoreMethods):
         self, session_id: str, message: Message, *, uid: str | None = None, lease: LeaseToken | None = None
     ) -> int:
         """Store one message; its sequence number. A known `uid` adds nothing."""
-        prepared = messages.PreparedMessage.of(uid if uid is not None else self._next_uid(), message)
-        return await self._backend.write(messages.Append(session_id, prepared, lease))
+        prepared = rows.PreparedMessage.of(uid if uid is not None else self._next_uid(), message)
+        return await self._backend.write(rows.Append(session_id, prepared, lease))
 
     async def append_messages_batch(
-        self, session_id: str, messages_: Sequence[NewMessage], *, lease: LeaseToken | None = None
+        self, session_id: str, messages: Sequence[NewMessage], *, lease: LeaseToken | None = None
     ) -> tuple[int, ...]:
         """Store messages in order, in one transaction; their sequence numbers. A known uid adds nothing.
 
         Raises `SessionNotFoundError`, `LeaseLostError`.
         """
-        prepared = [messages.PreparedMessage.of(new.uid, new.message) for new in messages_]
-        return await self._backend.write(partial(messages.append, session_id, prepared, lease))
+        prepared = [rows.PreparedMessage.of(new.uid, new.message) for new in messages]
+        return await self._backend.write(partial(rows.append, session_id, prepared, lease))
 
     async def begin_tool_round(
         self, session_id: str, uid: str, message: AssistantMessage, *, lease: LeaseToken | None = None
     ) -> ToolRound:
         """Store an assistant message and keep one place for the result of each of its calls, in one
         transaction. A known uid returns the round made before; raises `StoreError` when it made none."""
-        prepared, calls = messages.PreparedMessage.of(uid, message), len(message.tool_calls)
-        return await self._backend.write(partial(messages.begin_round, session_id, prepared, calls, lease))
+        prepared, calls = rows.PreparedMessage.of(uid, message), len(message.tool_calls)
+        return await self._backend.write(partial(rows.begin_round, session_id, prepared, calls, lease))
 
     async def set_tool_result(
         self, round_: ToolRound, position: int, message: ToolMessage, *, lease: LeaseToken | None = None
@@ -85,11 +86,11 @@ class TranscriptMethods(StoreMethods):
                 f"the round keeps {len(round_.result_seqs)} places, none at {position}; nothing was stored"
             )
         columns = message_to_columns(message)
-        await self._backend.write(partial(messages.set_result, round_, position, columns, lease))
+        await self._backend.write(partial(rows.set_result, round_, position, columns, lease))
 
     async def open_rounds(self, session_id: str) -> list[ToolRound]:
         """The rounds of tool calls that lack a result, oldest first."""
-        return await self._backend.read(partial(messages.open_rounds, session_id))
+        return await self._backend.read(partial(rows.open_rounds, session_id))
 
     async def interrupted_calls(self, session_id: str) -> list[InterruptedCall]:
         """The calls that lack a result, oldest first, but for those that wait for a decision.
@@ -98,12 +99,12 @@ class TranscriptMethods(StoreMethods):
         answer with `set_tool_result`; `close_open_rounds`, or an agent's next turn, closes the rest. Raises
         `SessionNotFoundError`.
         """
-        return await self._backend.read(partial(messages.interrupted_calls, session_id))
+        return await self._backend.read(partial(rows.interrupted_calls, session_id))
 
     async def close_open_rounds(self, session_id: str, *, lease: LeaseToken | None = None) -> int:
         """Give every call without a result one of status `unknown`; how many. For a session that died inside
         a round: nothing runs again, and the next time there is nothing to close."""
-        return await self._backend.write(partial(messages.close_open_rounds, session_id, lease))
+        return await self._backend.write(partial(rows.close_open_rounds, session_id, lease))
 
     def _next_uid(self) -> str:
         """An identity that no other process, and no other object here, gives."""

@@ -17,7 +17,7 @@ from hermes_tools.processes import ChildProcess
 
 __all__ = ["ContainerEngine", "our_mark"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _ASK_LIMIT_S = 30.0
 _PULL_LIMIT_S = 1_800.0

@@ -18,7 +18,7 @@ from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["ContainerCommands", "ContainerProcess"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _START_LIMIT_S = 120.0
 _HEAD_LIMIT_S = 30.0
@@ -124,7 +124,7 @@ class ContainerProcess:
         self._early = b""
         self._told = asyncio.Event()
         self._stopped = False
-        self.lost = False
+        self.lost: bool = False
         """Whether the container did not run the script at all."""
 
     @property

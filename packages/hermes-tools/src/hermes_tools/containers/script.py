@@ -75,7 +75,7 @@ class CommandStream:
         self._mark = token.encode()
         self._held = b""
         self.pid: int | None = None
-        self.no_directory = False
+        self.no_directory: bool = False
         self.end: CommandEnd | None = None
 
     def feed(self, data: bytes) -> bytes:
