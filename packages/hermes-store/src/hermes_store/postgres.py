@@ -25,6 +25,7 @@ from hermes_store import postgres_search
 from hermes_store.backend import Operation, Row
 from hermes_store.errors import StoreClosedError, StoreConnectionError, StoreReadOnlyError
 from hermes_store.files import publish, refuse_existing, remove
+from hermes_store.postgres_answers import NoAnswerError, answered_within
 from hermes_store.postgres_backup import copy_into
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import is_connection_lost, to_store_error
@@ -186,7 +187,8 @@ class PostgresBackend:
             except psycopg.Error as error:
                 failure = to_store_error(error, self._dsn)
                 # A connection that died in the pool, say because the server was restarted: nothing was sent.
-                if not call.has_begun and is_connection_lost(error) and stale <= self._options.pool_size:
+                is_stale = not call.has_begun and is_connection_lost(error)
+                if is_stale and not isinstance(error, NoAnswerError) and stale <= self._options.pool_size:
                     stale += 1
                     continue
                 if not isinstance(failure, StoreBusyError) or link.loop.time() >= deadline:
@@ -198,11 +200,16 @@ class PostgresBackend:
         """One transaction on one connection. Raises `psycopg.Error` with nothing written."""
         connection = await link.take(deadline)
         life = link.life_of(connection)
-        transaction = Transaction(connection, writes=call.writes, uses_index=call.uses_index)
+        transaction = Transaction(
+            connection,
+            writes=call.writes,
+            uses_index=call.uses_index,
+            answer_s=self._options.answer_timeout_s,
+        )
         try:
             result = await transaction.run(call.operation)
             call.is_committing = call.writes
-            await connection.commit()
+            await transaction.commit()
         except psycopg.Error as error:
             if not (call.is_committing and is_connection_lost(error)):
                 raise
@@ -233,7 +240,8 @@ class PostgresBackend:
             status: str | None = IN_PROGRESS
             try:
                 connection = await link.take(deadline)
-                status = await _status_of(connection, number)
+                with answered_within(connection, self._options.answer_timeout_s):
+                    status = await _status_of(connection, number)
             except (psycopg.Error, StoreError) as error:
                 _log.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
             finally:

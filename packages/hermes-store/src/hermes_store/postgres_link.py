@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed
 from hermes_messages import ConfigurationError, StoreBusyError
 from hermes_store.backend import Row
 from hermes_store.errors import StoreClosedError
+from hermes_store.postgres_answers import answered_within
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import to_store_error
 from hermes_store.postgres_schema import prepare
@@ -54,12 +55,14 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
     `schema` is the schema that holds the tables. `pool_size` bounds the connections of one SessionDB.
     `busy_timeout_s` bounds the wait for a connection and for locks, in seconds. `flushed` insists that a
     commit is on the server's disk, where else the server's own setting of `synchronous_commit` holds.
+    `answer_timeout_s` bounds the wait for the answer to one statement, in seconds.
     `read_only` uses a schema that is there, of this version, and changes nothing.
     """
 
     schema: str = "hermes_store"
     pool_size: int = 10
     busy_timeout_s: float = 10.0
+    answer_timeout_s: float = 120.0
     flushed: bool = False
     search_index: bool = True
     read_only: bool = False
@@ -69,6 +72,10 @@ class PostgresOptions(Struct, frozen=True, kw_only=True):
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", self.schema) or self.schema.startswith("pg_"):
             raise ConfigurationError(
                 f"schema={self.schema!r}: use small letters, digits and underscores, at most 63"
+            )
+        if not self.answer_timeout_s > 0:
+            raise ConfigurationError(
+                f"answer_timeout_s={self.answer_timeout_s!r}: a number of seconds above 0"
             )
         if self.pool_size < 1:
             raise ConfigurationError(f"pool_size={self.pool_size!r}: at least one connection is needed")
@@ -118,7 +125,10 @@ class Link:
         """Check and prepare the schema, then open the pool. Raises `StoreError`."""
         connection = await self._connect()
         try:
-            await prepare(connection, self._dsn.name, self._options.schema, read_only=self._options.read_only)
+            with answered_within(connection, self._options.answer_timeout_s):
+                await prepare(
+                    connection, self._dsn.name, self._options.schema, read_only=self._options.read_only
+                )
         except psycopg.Error as error:
             raise to_store_error(error, self._dsn) from None
         finally:
@@ -202,9 +212,10 @@ class Link:
         wait_ms = max(1, min(round(options.busy_timeout_s * 1000), 2**31 - 1))
         path = f'"{options.schema}"'
         values = (path, str(wait_ms), FROZEN_CLIENT, "on" if options.flushed else None)
-        cursor = await connection.execute(_SETTINGS, values)
-        [(*_, self._lives[connection])] = await cursor.fetchall()
-        await connection.commit()
+        with answered_within(connection, self._options.answer_timeout_s):
+            cursor = await connection.execute(_SETTINGS, values)
+            [(*_, self._lives[connection])] = await cursor.fetchall()
+            await connection.commit()
 
     async def _tell_waiting(self, _: AsyncConnectionPool[AsyncConnection[Row]]) -> None:
         """The pool could not connect: wake all who wait for a connection."""

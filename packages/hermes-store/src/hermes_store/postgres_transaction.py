@@ -15,6 +15,7 @@ from hermes_messages import StoreSchemaError
 from hermes_store import postgres_dialect as dialect
 from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, SqlValue, Statement
 from hermes_store.escaping import escape
+from hermes_store.postgres_answers import answered_within
 from hermes_store.postgres_schema import VERSION
 from hermes_store.postgres_search import BESIDE_OTHERS
 
@@ -38,8 +39,11 @@ class Transaction:
     which nobody changes what it looks at.
     """
 
-    def __init__(self, connection: AsyncConnection[Row], *, writes: bool, uses_index: bool) -> None:
-        self.connection = connection
+    def __init__(
+        self, connection: AsyncConnection[Row], *, writes: bool, uses_index: bool, answer_s: float
+    ) -> None:
+        self.connection: AsyncConnection[Row] = connection
+        self._answer_s = answer_s
         self.number: str | None = None
         """The server's number for it, by which its outcome can be asked for later."""
         self.has_begun: bool = False
@@ -105,9 +109,15 @@ class Transaction:
             raise IndexBrokenError from error
 
     async def _send(self, sql: str, values: tuple[SqlValue, ...]) -> list[Row]:
-        cursor = await self.connection.execute(sql, values)
+        with answered_within(self.connection, self._answer_s):
+            cursor = await self.connection.execute(sql, values)
         self.has_begun = True
         return await cursor.fetchall() if cursor.description is not None else []
+
+    async def commit(self) -> None:
+        """Commit. Raises `psycopg.Error`."""
+        with answered_within(self.connection, self._answer_s):
+            await self.connection.commit()
 
 
 async def undo(connection: AsyncConnection[Row]) -> None:

@@ -52,8 +52,9 @@ class SessionDB(
     `search_index` searches scan.
 
     `journal` is SQLite's: `auto` asks for a write-ahead log and takes what the file system can do, `wal`
-    insists, `delete` does without. `schema` and `pool_size` are PostgreSQL's: the schema that holds the
-    tables, and how many connections are made at most.
+    insists, `delete` does without. `schema`, `pool_size` and `answer_timeout_s` are PostgreSQL's: the
+    schema that holds the tables, how many connections are made at most, and for how many seconds the answer
+    to one statement is waited for: a server that stands still is then given up with `StoreConnectionError`.
 
     One object serves one event loop at a time; a later `asyncio.run` may use it again.
     """
@@ -68,6 +69,7 @@ class SessionDB(
         busy_timeout_s: float = 10.0,
         schema: str = "hermes_store",
         pool_size: int = 10,
+        answer_timeout_s: float = 120.0,
         read_only: bool = False,
     ) -> None:
         self.path: str = os.fspath(path)
@@ -97,6 +99,7 @@ class SessionDB(
                 PostgresOptions(
                     schema=schema,
                     pool_size=pool_size,
+                    answer_timeout_s=answer_timeout_s,
                     busy_timeout_s=busy_timeout_s,
                     flushed=synchronous == "FULL",
                     search_index=search_index,

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -136,6 +136,23 @@ class Server:
         async with asyncio.timeout(20):
             while not await self._answers():  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.02)
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """None of its processes runs during the block; the system goes on taking what is sent to them."""
+        assert self._process is not None
+        leader = self._process.pid
+        os.kill(leader, signal.SIGSTOP)  # first: it makes no more processes
+        children = Path(f"/proc/{leader}/task/{leader}/children").read_text().split()
+        stopped = [leader, *map(int, children)]
+        try:
+            for process in stopped:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in reversed(stopped):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     async def _answers(self) -> bool:
         import psycopg
