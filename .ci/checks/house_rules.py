@@ -4,6 +4,8 @@
 
 getattr   no three-argument getattr in the packages: it stands for an object whose fields nobody knows
 length    a module has at most 450 lines, a function at most 80 below its signature
+logging   loggers are named after their module or package; handlers, levels and the root logger are the host's
+          (that nothing is printed is ruff's T20)
 exports   every public `__init__.py` says what it exports in `__all__`
 words     no text file names a package registry's host (uv.lock alone may) or a path of one person's machine
 """
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from findings import Finding, run_check
-from syntax import Function, parse, source_files
+from syntax import Function, Names, parse, source_files
 
 MODULE_LINES = 450
 FUNCTION_LINES = 80
@@ -28,9 +30,51 @@ REGISTRY_HOSTS = re.compile(r"pypi[.]or[g]|pythonhosted[.]or[g]|npmjs[.]or[g]|de
 MACHINE_PATHS = re.compile(r"(?<![\w.~-])(?:/wor[k]/|/roo[t]/|/home/\w+[/])|[.][.]/share[d]\b")
 
 
+HOSTS_OWN = frozenset(
+    f"logging.{name}"
+    for name in (
+        *("basicConfig", "captureWarnings", "config", "disable", "handlers", "root"),
+        *("FileHandler", "NullHandler", "StreamHandler"),
+        *("debug", "info", "warning", "error", "exception", "critical", "log"),
+    )
+)
+
+
+def check_logging(tree: ast.Module, shown: str) -> Iterator[Finding]:
+    """Rule `logging` for one module."""
+    names = Names(tree)
+    package = shown.partition("/src/")[2].partition("/")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name) and names.of(node) in HOSTS_OWN:
+            yield Finding(shown, node.lineno, "logging", f"{names.of(node)} is the host's")
+        if not isinstance(node, ast.Call):
+            continue
+        called = names.of(node.func)
+        if called == "print":
+            yield Finding(
+                shown, node.lineno, "logging", "print: a library has a logger, a command sys.stdout"
+            )
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("addHandler", "setLevel"):
+            yield Finding(shown, node.lineno, "logging", f"{node.func.attr} is the host's")
+        elif called == "logging.getLogger" and not is_own_logger(node, package):
+            yield Finding(shown, node.lineno, "logging", f'getLogger takes __name__ or a name in "{package}"')
+
+
+def is_own_logger(call: ast.Call, package: str) -> bool:
+    """Whether the logger is named after the module, or in the package's family."""
+    match call.args:
+        case [ast.Name(id="__name__")]:
+            return True
+        case [ast.Constant(value=str(name))]:
+            return name == package or name.startswith(f"{package}.")
+        case _:
+            return False
+
+
 def check_source(path: Path, shown: str) -> Iterator[Finding]:
-    """Rules `getattr`, `length` and `exports` for one module."""
+    """Rules `getattr`, `length`, `logging` and `exports` for one module."""
     tree = parse(path)
+    yield from check_logging(tree, shown)
     lines = len(path.read_text("utf-8").splitlines())
     if lines > MODULE_LINES:
         yield Finding(shown, 0, "length", f"{lines} lines, at most {MODULE_LINES}: split the module")

@@ -158,3 +158,32 @@ def test_only_the_lock_file_names_registries(tree: Path) -> None:
     assert run_check("house_rules", tree)[0] == 0
     (tree / "other.lock").write_text("https://py" + "pi.org/simple\n")
     assert run_check("house_rules", tree)[0] == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import logging; logging.info('hello')",
+        "import logging; logging.getLogger().warning('hello')",
+        "import logging; logger = logging.getLogger('app')",
+        "from logging import getLogger; logger = getLogger('hermes_loopholes')",
+        "import logging; logging.basicConfig()",
+        "import logging; logging.getLogger(__name__).addHandler(logging.NullHandler())",
+        "import logging; logging.getLogger(__name__).setLevel(10)",
+        "from logging import StreamHandler as Loud; handler = Loud()",
+    ],
+)
+def test_a_package_that_sets_logging_up_is_found(tree: Path, line: str) -> None:
+    module = tree / "packages/hermes-loop/src/hermes_loop/loud.py"
+    module.write_text(f'"""Loud."""\n\n{line}\n')
+    code, output = run_check("house_rules", tree)
+    assert code == 1
+    assert "logging:" in output
+
+
+def test_a_logger_of_the_package_breaks_no_rule(tree: Path) -> None:
+    module = tree / "packages/hermes-loop/src/hermes_loop/quiet.py"
+    names = ("__name__", '"hermes_loop"', '"hermes_loop.rows"')
+    lines = "".join(f"logging.getLogger({name}).warning('x')\n" for name in names)
+    module.write_text(f'"""Quiet."""\n\nimport logging\n\n{lines}')
+    assert run_check("house_rules", tree) == (0, "house rules: clean\n")
