@@ -50,11 +50,7 @@ def check_logging(tree: ast.Module, shown: str) -> Iterator[Finding]:
         if not isinstance(node, ast.Call):
             continue
         called = names.of(node.func)
-        if called == "print":
-            yield Finding(
-                shown, node.lineno, "logging", "print: a library has a logger, a command sys.stdout"
-            )
-        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("addHandler", "setLevel"):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("addHandler", "setLevel"):
             yield Finding(shown, node.lineno, "logging", f"{node.func.attr} is the host's")
         elif called == "logging.getLogger" and not is_own_logger(node, package):
             yield Finding(shown, node.lineno, "logging", f'getLogger takes __name__ or a name in "{package}"')
