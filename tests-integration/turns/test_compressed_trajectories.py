@@ -22,6 +22,10 @@ from hermes_batch.testing import ScriptedAgents, conversation
 from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from hermes_messages.protocols import ConversationResult
 
+pytestmark = pytest.mark.needs(
+    "hermes-batch", "hermes-loop", "hermes-providers", "hermes-tools", "hermes-store"
+)
+
 SETTINGS = CompressionSettings(target_tokens=900, summary_tokens=60, input_tokens=700)
 
 

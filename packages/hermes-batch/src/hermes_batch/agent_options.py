@@ -55,8 +55,8 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     `provider` None chooses: `base_url` given, the host there; else the first of OpenRouter and OpenAI whose
     key is in the environment; else the embedded local model. `fallback_models` are tried where that fails, as
     `AIAgent` takes them. `image` is that of rows that name none, `row_images` whether there are rows that do;
-    `container_settings` are those of hermes-tools. Without a `state_db` no session is kept. `api_key` is left
-    out of the repr.
+    `container_settings` are those of hermes-tools. `hooks` are those of every agent: names and objects.
+    Without a `state_db` no session is kept. `api_key` is left out of the repr.
     """
 
     toolsets: tuple[str, ...]
@@ -77,6 +77,7 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     row_images: bool = False
     container_settings: Mapping[str, JsonValue] = {}
     approvals: Approvals = "deny"
+    hooks: tuple[object, ...] = ()
 
     def __repr__(self) -> str:
         return f"AgentOptions(provider={self.provider!r}, base_url={self.base_url!r}, model={self.model!r})"

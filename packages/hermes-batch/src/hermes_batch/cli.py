@@ -63,6 +63,7 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         provider=arguments.provider,
         provider_settings=provider_settings(arguments),
         fallback_models=arguments.fallback_model,
+        hooks=arguments.hook,
         toolsets=arguments.toolsets,
         output_dir=arguments.output_dir,
         max_samples=arguments.max_samples,

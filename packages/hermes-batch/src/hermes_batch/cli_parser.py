@@ -28,6 +28,7 @@ _OTHER_NAMES: Final = {
     "require_reasoning": "--keep-without-reasoning",
     "provider_settings": "--provider-setting",
     "fallback_models": "--fallback-model",
+    "hooks": "--hook",
     "container_settings": "--container-setting",
     "require_reasoning=False": "--keep-without-reasoning",
 }
@@ -321,6 +322,13 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rows.add_argument(
         "--drop-unknown-tools", action="store_true", help="discard rows in which the model invented a tool"
+    )
+    rows.add_argument(
+        "--hook",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of every agent: otel reports to OpenTelemetry; may be repeated",
     )
     rows.add_argument("--retry-failed", action="store_true", help="on resume, run failed rows again")
     rows.add_argument("--retry-discarded", action="store_true", help="on resume, run discarded rows again")

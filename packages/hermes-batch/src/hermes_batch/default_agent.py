@@ -58,7 +58,11 @@ class DefaultAgentFactory:
             return
         options = self._options
         require_loop()
-        from hermes_loop.discovery import make_executor, make_provider, make_store
+        from hermes_loop.discovery import make_executor, make_hook, make_provider, make_store
+
+        for hook in options.hooks:
+            if isinstance(hook, str):
+                make_hook(hook)
 
         settings = options.tool_settings(options.image)
         make_executor(options.toolsets, ExecutorOptions(cwd=os.curdir, settings=settings))
@@ -97,6 +101,7 @@ class DefaultAgentFactory:
             provider=self._provider,
             model=options.model,
             fallback_models=list(options.fallback_models),
+            hooks=list(options.hooks),
             session_db=self._store,
             session_id=request.session_id,
             enabled_toolsets=list(options.toolsets if request.toolsets is None else request.toolsets),

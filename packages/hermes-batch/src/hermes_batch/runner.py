@@ -48,6 +48,8 @@ class BatchRunner:
     other names are entry points of the group `hermes.row_engines`; a `RowEngine` may be given itself.
     `engine_settings` are that engine's own.
 
+    `hooks` are those of every default agent, as `AIAgent` takes them: on another engine by their names.
+
     A row whose host fails or whose time runs out has `attempts` attempts; before that, each of its requests
     goes to the `fallback_models` in their order where the model itself fails. `failure_limit` rows in a row
     whose host can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that
@@ -101,6 +103,7 @@ class BatchRunner:
         container_settings: Mapping[str, JsonValue] | None = None,
         approvals: Approvals = "deny",
         agent_factory: AgentFactory | AgentOptions | str | None = None,
+        hooks: Sequence[object] = (),
         engine: RowEngine | str = "local",
         engine_settings: Mapping[str, JsonValue] | None = None,
         progress: Progress | None = None,
@@ -121,6 +124,7 @@ class BatchRunner:
             providers_order=providers_order,
             toolsets=toolsets,
             fallback_models=fallback_models,
+            hooks=hooks,
         )
         self._dataset_file = Path(dataset_file)
         self._files = RunFiles(Path(output_dir), run_name)
@@ -163,6 +167,7 @@ class BatchRunner:
             api_key=api_key,
             model=model,
             fallback_models=tuple(fallback_models),
+            hooks=tuple(hooks),
             provider_settings=dict(provider_settings or {}),
             routing=ProviderRouting(
                 allowed=tuple(providers_allowed),

@@ -6,6 +6,8 @@ they have no name for begins with `hermes.`. Only opentelemetry-api is needed: w
 sets up, nothing is recorded.
 """
 
+from functools import lru_cache
+
 from hermes_messages import MissingDependencyError
 
 try:
@@ -17,4 +19,10 @@ except ImportError as _error:
 
 from hermes_loop.otel.hook import OpenTelemetryHook
 
-__all__ = ["OpenTelemetryHook"]
+__all__ = ["OpenTelemetryHook", "shared_hook"]
+
+
+@lru_cache(maxsize=1)
+def shared_hook() -> OpenTelemetryHook:
+    """The hook of the name `otel`: one for all agents of the process."""
+    return OpenTelemetryHook()
