@@ -163,7 +163,7 @@ sys.exit(cli.main())
 def test_an_error_from_a_host_does_not_steer_the_terminal() -> None:
     stream = io.StringIO()
     LineProgress(stream).row(replace(RECORD, error="\x1b[2J\rgone\nsecond line"))
-    assert stream.getvalue().startswith("[1/0] row 4: error ( [2J gone;")
+    assert stream.getvalue().startswith("[1] row 4: error ( [2J gone;")
     assert stream.getvalue().count("\n") == 1
 
 

@@ -24,6 +24,7 @@ from hermes_batch.errors import (
 )
 from hermes_batch.progress import BarProgress, LineProgress, NoProgress, Progress
 from hermes_batch.records import Record, ToolStats, Turn
+from hermes_batch.row_sources import RowLike
 from hermes_batch.rows import BadRow, PromptRow
 from hermes_batch.runner import BatchRunner
 from hermes_batch.statistics import BatchStatistics
@@ -48,6 +49,7 @@ __all__ = [
     "Record",
     "RowEngine",
     "RowJob",
+    "RowLike",
     "RunAbortedError",
     "RunExistsError",
     "RunLockedError",

@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -217,6 +217,12 @@ def run_files(arguments: argparse.Namespace) -> RunFiles:
     return RunFiles(Path(arguments.output_dir), arguments.run_name)
 
 
+async def _no_rows() -> AsyncGenerator[str, None]:
+    none: tuple[str, ...] = ()
+    for prompt in none:
+        yield prompt
+
+
 def _merge(arguments: argparse.Namespace) -> BatchRunner:
     """The runner that merges. Without `--dataset-file` the run's checkpoint says which rows it has."""
     files = run_files(arguments)
@@ -228,6 +234,8 @@ def _merge(arguments: argparse.Namespace) -> BatchRunner:
             raise ConfigurationError(
                 f"{files.checkpoint} does not tell the dataset; name it with dataset_file"
             )
+        if not checkpoint.dataset_file:  # its rows came from a program
+            return BatchRunner(_no_rows(), run_name=arguments.run_name, output_dir=arguments.output_dir)
         given, rows = checkpoint.dataset_file, rows or checkpoint.total
     arguments.dataset_file = given
     return BatchRunner(

@@ -6,18 +6,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from pathlib import Path
 
-from hermes_batch.dataset import RowOrder, read_dataset, sorted_in_windows
+from hermes_batch.dataset import RowOrder
 from hermes_batch.engines import RowEngine
 from hermes_batch.errors import GO_ON, EngineLostError, RunAbortedError
-from hermes_batch.packed import RowHashes
-from hermes_batch.plan import Plan
 from hermes_batch.progress import Progress
 from hermes_batch.records import Record
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.row_retries import run_row_with_retries
 from hermes_batch.row_runner import RowSettings
+from hermes_batch.row_sources import RowSource
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
 from hermes_batch.workers import DiscardWatch, FailureStreak, StopSignal, first_cause, run_workers
@@ -36,9 +34,7 @@ class Execution:
     def __init__(
         self,
         *,
-        dataset_file: Path,
-        hashes: RowHashes,
-        plan: Plan,
+        source: RowSource,
         engine: RowEngine,
         settings: RowSettings,
         writer: ShardWriter,
@@ -49,10 +45,8 @@ class Execution:
         order: RowOrder = "file",
         fail_fast: bool = False,
     ) -> None:
-        self._dataset_file = dataset_file
-        self._hashes = hashes
-        self._todo = plan.todo
-        self._finished = plan.finished
+        self._source = source
+        self._finished = source.finished
         self._engine = engine
         self._settings = settings
         self._writer = writer
@@ -63,26 +57,25 @@ class Execution:
         self._order: RowOrder = order
         self._fail_fast = fail_fast
         self._checkpointing = False
-        self._watch = DiscardWatch(min(_WATCHED_ROWS, len(plan.todo)))
+        self._watch = DiscardWatch(min(_WATCHED_ROWS, len(source.todo)))
         self._aborted: RunAbortedError | None = None
 
     async def run(self, *, num_workers: int, grace_s: float) -> RunAbortedError | None:
         """Run the rows. Returns the error that ended the run early, if one did; raises `RunAbortedError` when
         records can not be written."""
-        if not self._todo:
+        todo = self._source.todo
+        if not todo:
             self._progress.message("every row is finished; another run name begins a new run")
             return None
-        self._progress.begin(len(self._hashes), self._finished)
-        rows = read_dataset(self._dataset_file, max_samples=len(self._hashes))
-        if self._order != "file":
-            rows = sorted_in_windows(rows, self._order, self._todo)
+        self._progress.begin(self._source.total, self._finished)
+        rows = self._source.rows(self._order)
         try:
             async with asyncio.TaskGroup() as group, aclosing(rows):
                 group.create_task(self._writer.run())
                 try:
                     met = await run_workers(
                         rows,
-                        self._todo,
+                        todo,
                         self._handle,
                         num_workers=num_workers,
                         stop=self._stop,
@@ -94,13 +87,13 @@ class Execution:
             raise first_cause(group_error) from group_error
         finally:
             self._progress.end()
-        if met < len(self._todo) and not self._stop.requested:
-            self._give_up(f"{self._dataset_file} became shorter while the run read it")
+        if not self._stop.requested and (trouble := self._source.ended(met)):
+            self._give_up(trouble)
         return self._aborted
 
     async def _handle(self, row: Row) -> None:
-        if not self._hashes.holds(row.index, row.content_hash):
-            self._give_up(f"{self._dataset_file}, line {row.line}, changed while the run read it")
+        if changed := self._source.changed(row):
+            self._give_up(changed)
             return
         record = await self._record_of(row)
         if record is None:

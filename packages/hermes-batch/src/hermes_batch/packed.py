@@ -43,6 +43,10 @@ class _Hashes:
         """Append one."""
         self._bytes += pack_hash(content_hash)
 
+    def add_packed(self, packed: bytes) -> None:
+        """Append one that is packed."""
+        self._bytes += packed
+
     def packed(self, place: int) -> bytes:
         """The hash at `place`."""
         start = place * _HASH_BYTES

@@ -26,7 +26,7 @@ class Progress(Protocol):
     """Hears what happens in a run. Called on the event loop: every method must be short."""
 
     def begin(self, total: int, finished: int) -> None:
-        """The run has `total` rows, of which `finished` were done before."""
+        """The run has `total` rows, 0 when nobody knows, of which `finished` were done before."""
         ...
 
     def row(self, record: Record) -> None:
@@ -168,10 +168,10 @@ class LineProgress:
     def begin(self, total: int, finished: int) -> None:
         """Say how much there is to do."""
         self._total, self._finished = total, finished
-        self._each_row = total - finished <= _LINES_FOR_ALL
+        self._each_row = total > 0 and total - finished <= _LINES_FOR_ALL
         self._pace = _Pace(self._clock())
         self._said_at = self._clock()
-        self.message(f"{total} rows, {finished} finished before")
+        self.message(f"{total or 'unknown number of'} rows, {finished} finished before")
 
     def row(self, record: Record) -> None:
         """Say how the row ended."""
@@ -181,10 +181,13 @@ class LineProgress:
         self._pace.row(now)
         if self._each_row or record.status == "error":
             self._tell(record)
-        if now - self._said_at >= _SAY_EVERY_S and self._finished < self._total:
+        if now - self._said_at >= _SAY_EVERY_S and (self._finished < self._total or not self._total):
             self._said_at = now
-            pace = self._pace.text(self._total - self._finished)
-            self.message(f"[{self._finished}/{self._total}] {self._tally.text()}; {pace}")
+            pace = self._pace.text(max(0, self._total - self._finished))
+            self.message(f"[{self._place()}] {self._tally.text()}; {pace}")
+
+    def _place(self) -> str:
+        return f"{self._finished}/{self._total}" if self._total else str(self._finished)
 
     def _tell(self, record: Record) -> None:
         called = ", ".join(
@@ -192,7 +195,7 @@ class LineProgress:
         )
         detail = record.error.partition("\n")[0] if record.status == "error" else called or "no tool"
         self.message(
-            f"[{self._finished}/{self._total}] row {record.prompt_index}: {record.status}"
+            f"[{self._place()}] row {record.prompt_index}: {record.status}"
             f" ({detail}; {record.api_calls} calls, {record.duration_s:.1f} s)"
         )
 
@@ -221,7 +224,7 @@ class BarProgress:
     def begin(self, total: int, finished: int) -> None:
         """Draw the bar."""
         self._bar = self._new_bar(
-            total=total,
+            total=total or None,
             initial=finished,
             file=self._stream,
             unit=" rows",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ import msgspec
 
 from hermes_batch.agent_options import AgentOptions, Approvals, FallbackModel, ProviderRouting
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
-from hermes_batch.dataset import RowOrder, ScannedDataset, scan_dataset
+from hermes_batch.dataset import RowOrder, ScannedDataset
 from hermes_batch.distributions import check_distribution, distribution_named
 from hermes_batch.engines import RowEngine, RowJob, engine_named
 from hermes_batch.errors import RunAbortedError, RunExistsError, RunLockedError
@@ -19,9 +19,10 @@ from hermes_batch.execution import Execution
 from hermes_batch.files import FileLock, make_directory, path_exists, remove_leftovers, replace_file
 from hermes_batch.merge import merge_run
 from hermes_batch.packed import FinishedRows
-from hermes_batch.plan import Plan, RetryPolicy, make_plan
+from hermes_batch.plan import RetryPolicy, make_plan
 from hermes_batch.progress import NoProgress, Progress, SteadyProgress, progress_for
 from hermes_batch.row_runner import RowSettings
+from hermes_batch.row_sources import RowLike, row_source
 from hermes_batch.run_files import RunFiles
 from hermes_batch.shards import ShardWriter, mend_torn_tails, scan_recorded, shard_names
 from hermes_batch.statistics import BatchStatistics
@@ -39,6 +40,10 @@ class BatchRunner:
 
     A row is finished when its record is on the disk; a run that was stopped in any way goes on with
     `run(resume=True)` and runs no finished row again.
+
+    `dataset_file` is a file, or an async iterable of rows: of mappings with the keys that a line of the file
+    would have, or of prompts. That is read once, as workers become free; `run(resume=True)` needs one that
+    gives the rows again, in any order, and passes over those whose content is finished.
 
     `batch_size` is the number of rows in a shard. `toolsets` names the toolsets of every row; without it they
     are drawn from `distribution`, a name or a mapping of toolsets to probabilities. `agent_factory` replaces
@@ -60,7 +65,7 @@ class BatchRunner:
 
     def __init__(
         self,
-        dataset_file: str | Path,
+        dataset_file: str | Path | AsyncIterable[RowLike],
         batch_size: int = 100,
         run_name: str = "run",
         distribution: str | Mapping[str, float] = "default",
@@ -126,12 +131,11 @@ class BatchRunner:
             fallback_models=fallback_models,
             hooks=hooks,
         )
-        self._dataset_file = Path(dataset_file)
+        self._source = row_source(dataset_file, max_samples)
         self._files = RunFiles(Path(output_dir), run_name)
         self._run_name = run_name
         self._batch_size = batch_size
         self._num_workers = num_workers
-        self._max_samples = max_samples
         self._retry = RetryPolicy(failed=retry_failed, discarded=retry_discarded)
         self._grace_s = grace_s
         self._failure_limit = failure_limit if failure_limit is not None else max(3, num_workers)
@@ -211,7 +215,7 @@ class BatchRunner:
         Finished rows are kept in every case. One runner runs once at a time.
         """
         with self._one_at_a_time():
-            dataset = await scan_dataset(self._dataset_file, max_samples=self._max_samples)
+            dataset = await self._source.scan()
             await self._refuse_earlier_results(resume)
             async with AsyncExitStack() as stack:
                 # Agents may be expensive to open: whoever finds the run taken does not open any.
@@ -227,10 +231,10 @@ class BatchRunner:
                 recorded = await self._recorded()
                 aborted = None
                 if not self._stop.requested:
-                    plan = make_plan(dataset.hashes, recorded, self._retry)
-                    aborted = await self._execute(dataset, plan)
-                    recorded = await self._recorded() if plan.todo else recorded
-                statistics = await self._merge(dataset, recorded, aborted)
+                    self._source.plan(recorded, self._retry)
+                    aborted = await self._execute()
+                    recorded = await self._recorded() if self._source.todo else recorded
+                statistics = await self._merge(recorded, aborted)
             if aborted is not None:
                 raise aborted
             return statistics
@@ -241,12 +245,12 @@ class BatchRunner:
         Raises `DatasetError`, `ConfigurationError` when there is no such run, and `RunLockedError`.
         """
         with self._one_at_a_time():
-            dataset = await scan_dataset(self._dataset_file, max_samples=self._max_samples)
+            await self._source.scan()
             if not await shard_names(self._files.shards):
                 raise ConfigurationError(f"{self._files.directory} holds no run")
             async with AsyncExitStack() as stack:
                 await self._take_lock(stack)
-                return await self._merge(dataset, await self._recorded())
+                return await self._merge(await self._recorded())
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -304,12 +308,10 @@ class BatchRunner:
             )
         return recorded.records
 
-    async def _execute(self, dataset: ScannedDataset, plan: Plan) -> RunAbortedError | None:
+    async def _execute(self) -> RunAbortedError | None:
         """Run the rows that are left. Returns the error that ended the run early, if one did."""
         execution = Execution(
-            dataset_file=self._dataset_file,
-            hashes=dataset.hashes,
-            plan=plan,
+            source=self._source,
             engine=self._engine,
             settings=self._settings,
             writer=ShardWriter(
@@ -320,20 +322,19 @@ class BatchRunner:
             streak=FailureStreak(self._failure_limit),
             stop=self._stop,
             progress=self._progress,
-            checkpoint=lambda finished: self._checkpoint(len(dataset.hashes), finished),
+            checkpoint=lambda finished: self._checkpoint(self._source.total, finished),
         )
         return await execution.run(num_workers=self._num_workers, grace_s=self._grace_s)
 
-    async def _merge(
-        self, dataset: ScannedDataset, recorded: FinishedRows, aborted: RunAbortedError | None = None
-    ) -> BatchStatistics:
-        plan = make_plan(dataset.hashes, recorded)
+    async def _merge(self, recorded: FinishedRows, aborted: RunAbortedError | None = None) -> BatchStatistics:
+        hashes = self._source.settled(recorded)
+        plan = make_plan(hashes, recorded)
         counted = await merge_run(
             shard_dir=self._files.shards,
             target=self._files.trajectories,
             plan=plan,
             run_name=self._run_name,
-            total=len(dataset.hashes),
+            total=len(hashes),
             drop_unknown_tools=self._drop_unknown_tools,
         )
         statistics = msgspec.structs.replace(
@@ -343,7 +344,7 @@ class BatchRunner:
         )
         async with replace_file(self._files.statistics) as write:
             await write(msgspec.json.format(msgspec.json.encode(statistics)) + b"\n")
-        await self._checkpoint(len(dataset.hashes), plan.finished)
+        await self._checkpoint(len(hashes), plan.finished)
         return statistics
 
     async def _checkpoint(self, total: int, finished: int) -> None:
@@ -351,7 +352,7 @@ class BatchRunner:
             self._files.checkpoint,
             Checkpoint(
                 run_name=self._run_name,
-                dataset_file=str(self._dataset_file),
+                dataset_file=self._source.label,
                 total=total,
                 finished=finished,
                 updated_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,0 +1,246 @@
+"""Where the rows of a run come from: a file that is read twice, or anything that gives rows one by one."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from hermes_batch.dataset import RowOrder, ScannedDataset, read_dataset, scan_dataset, sorted_in_windows
+from hermes_batch.packed import FinishedRows, RowHashes
+from hermes_batch.plan import RetryPolicy, best_of_each_row, is_final, make_plan
+from hermes_batch.rows import BadRow, PromptRow, Row, read_row
+
+__all__ = ["FileRows", "RowLike", "RowSource", "StreamRows", "row_source"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+RowLike = Mapping[str, object] | str
+"""A row as an iterable gives it: the object that would be a line of a file, or a prompt alone."""
+
+
+class RowSource(Protocol):
+    """The rows of one run: `scan`, then `plan`, then `rows`; after them `settled`."""
+
+    @property
+    def label(self) -> str:
+        """The file, as the checkpoint names it; "" for none."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """How many rows there are, as far as that is known."""
+        ...
+
+    @property
+    def todo(self) -> Collection[int]:
+        """The indices of the rows to run. Of a stream that is every one that `rows` gives."""
+        ...
+
+    @property
+    def finished(self) -> int:
+        """How many rows are known to be finished."""
+        ...
+
+    async def scan(self) -> ScannedDataset:
+        """Look at the rows, where they can be looked at before they are run. Raises `DatasetError`."""
+        ...
+
+    def plan(self, recorded: FinishedRows, retry: RetryPolicy) -> None:
+        """Find out what is left to do."""
+        ...
+
+    def rows(self, order: RowOrder) -> AsyncGenerator[Row, None]:
+        """The rows, read as they are needed."""
+        ...
+
+    def changed(self, row: Row) -> str | None:
+        """What is wrong when `row` is not the one that was planned."""
+        ...
+
+    def ended(self, met: int) -> str | None:
+        """What is wrong when `rows` ended after `met` rows to run."""
+        ...
+
+    def settled(self, recorded: FinishedRows) -> RowHashes:
+        """The rows of the run by their place, for the merge."""
+        ...
+
+
+def row_source(given: str | Path | AsyncIterable[RowLike], max_samples: int | None) -> RowSource:
+    """The source of a run's rows."""
+    if isinstance(given, str | Path):
+        return FileRows(Path(given), max_samples)
+    return StreamRows(given, max_samples)
+
+
+class FileRows:
+    """The rows of a dataset file."""
+
+    def __init__(self, path: Path, max_samples: int | None) -> None:
+        self._path = path
+        self._max_samples = max_samples
+        self._hashes = RowHashes()
+        self.todo: Collection[int] = ()
+        self.finished = 0
+
+    @property
+    def label(self) -> str:
+        """See `RowSource`."""
+        return str(self._path)
+
+    @property
+    def total(self) -> int:
+        """See `RowSource`."""
+        return len(self._hashes)
+
+    async def scan(self) -> ScannedDataset:
+        """See `RowSource`."""
+        dataset = await scan_dataset(self._path, max_samples=self._max_samples)
+        self._hashes = dataset.hashes
+        return dataset
+
+    def plan(self, recorded: FinishedRows, retry: RetryPolicy) -> None:
+        """See `RowSource`."""
+        plan = make_plan(self._hashes, recorded, retry)
+        self.todo, self.finished = plan.todo, plan.finished
+
+    def rows(self, order: RowOrder) -> AsyncGenerator[Row, None]:
+        """See `RowSource`."""
+        rows = read_dataset(self._path, max_samples=len(self._hashes))
+        return rows if order == "file" else sorted_in_windows(rows, order, self.todo)
+
+    def changed(self, row: Row) -> str | None:
+        """See `RowSource`."""
+        if self._hashes.holds(row.index, row.content_hash):
+            return None
+        return f"{self._path}, line {row.line}, changed while the run read it"
+
+    def ended(self, met: int) -> str | None:
+        """See `RowSource`."""
+        return f"{self._path} became shorter while the run read it" if met < len(self.todo) else None
+
+    def settled(self, recorded: FinishedRows) -> RowHashes:  # noqa: ARG002 - the Protocol's
+        """See `RowSource`."""
+        return self._hashes
+
+
+class _Every(Collection[int]):
+    """Every index: what a stream gives is to be run."""
+
+    def __contains__(self, index: object) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return sys.maxsize
+
+    def __iter__(self) -> Iterator[int]:
+        raise TypeError("the rows of a stream are not counted before they came")
+
+
+class StreamRows:
+    """The rows that an iterable gives. It is read once, no further than workers are free.
+
+    A row whose content is that of a finished one is passed over, as often as there are finished ones. So a
+    resumed run needs an iterable that gives the same rows again, in any order. Memory: 16 bytes a row, and
+    for each row that was finished before some 150.
+    """
+
+    label = ""
+    todo: Collection[int] = _Every()
+
+    def __init__(self, given: AsyncIterable[RowLike], max_samples: int | None) -> None:
+        self._given = given
+        self._max_samples = max_samples
+        self._hashes = RowHashes()
+        self._done: Counter[bytes] = Counter()
+        self._trouble: str | None = None
+        self._exhausted = False
+        self.finished = 0
+
+    @property
+    def total(self) -> int:
+        """See `RowSource`: a bound that was set, or 0."""
+        return self._max_samples or 0
+
+    async def scan(self) -> ScannedDataset:
+        """See `RowSource`: nothing is known before."""
+        self._hashes, self._trouble, self._exhausted = RowHashes(), None, False
+        return ScannedDataset(self._hashes, 0, ())
+
+    def plan(self, recorded: FinishedRows, retry: RetryPolicy) -> None:
+        """See `RowSource`."""
+        final = [
+            record
+            for _, record in best_of_each_row(recorded)
+            if is_final(record.status, retry, run_again=record.run_again)
+        ]
+        self._done = Counter(record.packed_hash for record in final)
+        self.finished = len(final)
+
+    def rows(self, order: RowOrder) -> AsyncGenerator[Row, None]:
+        """See `RowSource`."""
+        return self._rows() if order == "file" else sorted_in_windows(self._rows(), order, self.todo)
+
+    async def _rows(self) -> AsyncGenerator[Row, None]:
+        given = aiter(self._given)
+        index = 0
+        try:
+            while self._max_samples is None or index < self._max_samples:
+                try:
+                    item = await anext(given)
+                except StopAsyncIteration:
+                    break
+                row = _row_of(item, index)
+                self._hashes.add(row.content_hash)
+                index += 1
+                packed = self._hashes.packed(row.index)
+                if self._done[packed] > 0:
+                    self._done[packed] -= 1
+                    continue
+                yield row
+            self._exhausted = True
+        except Exception as error:  # the caller's own code; what runs may end
+            logger.exception("the rows could not be read on")
+            self._trouble = f"the rows could not be read on after {index}: {type(error).__name__}: {error}"
+        finally:
+            if isinstance(given, AsyncGenerator):
+                await given.aclose()
+
+    def changed(self, row: Row) -> str | None:  # noqa: ARG002 - the Protocol's
+        """See `RowSource`: a stream has nothing to be compared with."""
+        return None
+
+    def ended(self, met: int) -> str | None:  # noqa: ARG002 - the Protocol's
+        """See `RowSource`."""
+        return self._trouble
+
+    def settled(self, recorded: FinishedRows) -> RowHashes:
+        """See `RowSource`: the rows that came; where not all did, the finished ones that are known stand
+        after them, so that a run that was stopped keeps what it has."""
+        if not self._exhausted:
+            came = Counter(self._hashes.packed(place) for place in range(len(self._hashes)))
+            for _, record in best_of_each_row(recorded):
+                if came[record.packed_hash] > 0:
+                    came[record.packed_hash] -= 1
+                else:
+                    self._hashes.add_packed(record.packed_hash)
+            self._exhausted = True
+        return self._hashes
+
+
+def _row_of(item: RowLike, index: int) -> Row:
+    """One item, read as a line of a file would be. What is no row becomes an error record."""
+    try:
+        line = msgspec.json.encode({"prompt": item} if isinstance(item, str) else item)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return BadRow(
+            index=index, line=index + 1, content_hash=repr(item)[:1_000], reason=f"no JSON: {error}"
+        )
+    row: PromptRow | BadRow = read_row(line, index=index, line_number=index + 1)
+    return row

@@ -1,0 +1,171 @@
+"""Rows that a program gives one by one instead of a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes_batch import BatchRunner, BatchStatistics, RowLike, RunAbortedError
+from hermes_batch.cli import main
+from hermes_batch.progress import LineProgress
+from hermes_batch.testing import ScriptedAgents, conversation
+from hermes_messages.protocols import ConversationResult
+
+
+class Rows:
+    """Gives rows, and remembers how many were asked for."""
+
+    def __init__(self, rows: Iterable[Any], *, fails_after: int | None = None) -> None:
+        self._rows = list(rows)
+        self._fails_after = fails_after
+        self.given = 0
+        self.closed = 0
+
+    async def __aiter__(self) -> AsyncGenerator[RowLike, None]:
+        try:
+            for row in self._rows:
+                if self.given == self._fails_after:
+                    raise ConnectionError("the database went away")
+                self.given += 1
+                await asyncio.sleep(0)
+                yield row
+        finally:
+            self.closed += 1
+
+
+class Agents(ScriptedAgents):
+    """Answers, and counts what was paid for."""
+
+    def __init__(self) -> None:
+        super().__init__(self.answer)
+        self.paid: list[str] = []
+        self.going = 0
+        self.before: Callable[[], object] = lambda: None
+
+    async def answer(self, prompt: str) -> ConversationResult:
+        self.before()
+        self.going += 1
+        await asyncio.sleep(0.001)
+        self.going -= 1
+        self.paid.append(prompt)
+        return conversation(prompt, answer=f"to {prompt}")
+
+
+def runner(tmp_path: Path, rows: Any, agents: Agents, **options: Any) -> BatchRunner:
+    return BatchRunner(
+        rows, run_name="r", output_dir=tmp_path, require_reasoning=False, agent_factory=agents, **options
+    )
+
+
+def run(
+    tmp_path: Path, rows: Any, agents: Agents, *, resume: bool = False, **options: Any
+) -> BatchStatistics:
+    return asyncio.run(runner(tmp_path, rows, agents, **options).run(resume=resume))
+
+
+def merged(tmp_path: Path) -> list[str]:
+    lines = (tmp_path / "r/trajectories.jsonl").read_bytes().split(b"\n")[:-1]
+    records = [json.loads(line) for line in lines]
+    assert [record["prompt_index"] for record in records] == sorted(
+        record["prompt_index"] for record in records
+    )
+    return [
+        next(step["value"] for step in record["conversations"] if step["from"] == "human")
+        for record in records
+    ]
+
+
+def test_rows_are_asked_for_as_workers_become_free(tmp_path: Path) -> None:
+    rows, agents = Rows(f"row {number}" for number in range(60)), Agents()
+    ahead: list[int] = []
+    agents.before = lambda: ahead.append(rows.given - len(agents.paid))
+    statistics = run(tmp_path, rows, agents, num_workers=5)
+    assert (statistics.ok, statistics.total, statistics.pending) == (60, 60, 0)
+    assert max(ahead) <= 2 * 5, "rows were read that nobody could run yet"
+    assert merged(tmp_path) == [f"row {number}" for number in range(60)]
+    assert rows.closed == 1
+
+
+def test_a_row_is_what_a_line_of_a_file_would_be_and_what_is_none_is_one_error(tmp_path: Path) -> None:
+    given = [
+        {"prompt": ["a", "b"], "id": "x", "metadata": {"k": 1}},
+        {"nothing": 1},
+        {"prompt": object()},
+        "c",
+    ]
+    agents = Agents()
+    statistics = run(tmp_path, Rows(given), agents)
+    assert (statistics.ok, statistics.error) == (2, 2)
+    assert statistics.errors_by_kind == {"bad_row": 2}
+    assert sorted(agents.paid) == ["a", "b", "c"]
+
+
+def test_a_resume_passes_over_finished_content_as_often_as_it_is_finished(tmp_path: Path) -> None:
+    agents = Agents()
+    run(tmp_path, Rows(["a", "b", "b"]), agents)
+    again = Agents()
+    statistics = run(tmp_path, Rows(["new", "b", "b", "b", "a"]), again, resume=True)
+    assert sorted(again.paid) == ["b", "new"]
+    assert (statistics.ok, statistics.total) == (5, 5)
+    assert merged(tmp_path) == ["new", "b", "b", "b", "a"]
+
+
+def test_a_run_that_was_stopped_keeps_what_it_had_and_goes_on(tmp_path: Path) -> None:
+    prompts = [str(number) for number in range(20)]
+    first = Agents()
+    run(tmp_path, Rows(prompts[:8]), first)
+    stopped = Agents()
+    runs = runner(tmp_path, Rows(reversed(prompts)), stopped, num_workers=1)
+    stopped.before = lambda: runs.request_stop() if len(stopped.paid) == 2 else None
+    statistics = asyncio.run(runs.run(resume=True))
+    assert stopped.paid == ["19", "18", "17"]
+    assert (statistics.interrupted, statistics.ok) == (True, 11)
+    assert sorted(merged(tmp_path), key=int) == [*prompts[:8], *prompts[17:]]
+    last = Agents()
+    statistics = run(tmp_path, Rows(prompts), last, resume=True)
+    assert sorted(last.paid, key=int) == prompts[8:17]
+    assert (statistics.ok, statistics.pending) == (20, 0)
+    assert merged(tmp_path) == prompts
+
+
+def test_rows_that_can_not_be_read_on_end_the_run_in_order(tmp_path: Path) -> None:
+    agents = Agents()
+    with pytest.raises(RunAbortedError, match="could not be read on after 6: ConnectionError: the database"):
+        run(tmp_path, Rows((str(number) for number in range(20)), fails_after=6), agents)
+    assert agents.going == 0
+    assert len(agents.paid) == 6
+    assert len(merged(tmp_path)) == 6
+
+
+def test_only_so_many_rows_are_taken_and_long_ones_may_come_first(tmp_path: Path) -> None:
+    rows, agents = Rows(["a", "aaa", "aa", "aaaa"]), Agents()
+    statistics = run(tmp_path, rows, agents, max_samples=3, order="longest", num_workers=1)
+    assert agents.paid == ["aaa", "aa", "a"]
+    assert (statistics.total, rows.given, rows.closed) == (3, 3, 1)
+
+
+def test_the_shards_of_a_stream_can_be_merged_without_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, Rows(["a", "b"]), Agents())
+    (tmp_path / "r/trajectories.jsonl").unlink()
+    assert main(["merge", "r", "--output-dir", str(tmp_path)]) == 0
+    assert merged(tmp_path) == ["a", "b"]
+    assert "2 rows: 2 ok" in capsys.readouterr().out
+
+
+def test_progress_without_a_known_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import sys
+
+    now = iter(range(0, 1_000, 6))
+    progress = LineProgress(sys.stderr, clock=lambda: float(next(now)))
+    run(tmp_path, Rows(["a", "b", "c"]), Agents(), progress=progress)
+    told = capsys.readouterr().err
+    assert "unknown number of rows, 0 finished before" in told
+    assert "[2] ok 2" in told
+    assert "left" not in told
