@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 import anyio
 
@@ -26,6 +27,7 @@ class InterruptFlag:
         self._reason: TurnExitReason = "interrupted"
         self._text: str | None = None
         self._scopes: dict[anyio.CancelScope, tuple[bool, float]] = {}
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def requested(self) -> bool:
@@ -58,10 +60,25 @@ class InterruptFlag:
         for scope, (hard_only, grace_s) in tuple(self._scopes.items()):
             if self._hard or not hard_only:
                 _end(scope, grace_s)
+        for listener in self._listeners:
+            asyncio.get_running_loop().call_soon(listener)
+        self._listeners.clear()
 
     async def wait(self) -> None:
         """Return once an interrupt is asked for."""
         await self._event.wait()
+
+    def on_request(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called, once, soon after an interrupt is asked for; what takes that back."""
+        if self.requested:
+            asyncio.get_running_loop().call_soon(listener)
+            return lambda: None
+        self._listeners.append(listener)
+        return lambda: self._forget(listener)
+
+    def _forget(self, listener: Callable[[], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     @contextmanager
     def time_limit(self, seconds: float | None) -> Iterator[None]:
@@ -80,18 +97,39 @@ class InterruptFlag:
         finally:
             timer.cancel()
 
-    @contextmanager
-    def scope(self, *, hard_only: bool = False, grace_s: float = 0.0) -> Iterator[anyio.CancelScope]:
-        """Leave the body early when an interrupt comes, `grace_s` seconds after it; `cancelled_caught` of the
-        scope tells."""
-        with anyio.CancelScope() as scope:
-            self._scopes[scope] = (hard_only, grace_s)
-            if self._hard or (self.requested and not hard_only):
-                _end(scope, grace_s)
-            try:
-                yield scope
-            finally:
-                del self._scopes[scope]
+    def scope(self, *, hard_only: bool = False, grace_s: float = 0.0) -> InterruptScope:
+        """Leave the body early when an interrupt comes, `grace_s` seconds after it; `cancelled_caught` of
+        what is entered tells."""
+        return InterruptScope(self, hard_only, grace_s)
+
+
+class InterruptScope:
+    """See `InterruptFlag.scope`."""
+
+    __slots__ = ("_flag", "_grace_s", "_hard_only", "_scope")
+
+    def __init__(self, flag: InterruptFlag, hard_only: bool, grace_s: float) -> None:
+        self._flag = flag
+        self._hard_only = hard_only
+        self._grace_s = grace_s
+        self._scope = anyio.CancelScope()
+
+    def __enter__(self) -> anyio.CancelScope:
+        scope, flag = self._scope, self._flag
+        scope.__enter__()
+        flag._scopes[scope] = (self._hard_only, self._grace_s)  # noqa: SLF001 - two halves of one thing
+        if flag.hard or (flag.requested and not self._hard_only):
+            _end(scope, self._grace_s)
+        return scope
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._flag._scopes.pop(self._scope, None)  # noqa: SLF001 - two halves of one thing
+        return bool(self._scope.__exit__(kind, error, traceback))
 
 
 def _end(scope: anyio.CancelScope, grace_s: float) -> None:

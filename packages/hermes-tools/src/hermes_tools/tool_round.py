@@ -30,6 +30,7 @@ from hermes_tools.call_state import CallState, StopReason
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.guardrails import Guardrails
+from hermes_tools.interrupt_watch import InterruptWatch
 from hermes_tools.middleware import Invocation, Outcome, Station, call_host, compose
 from hermes_tools.output_limits import RoundBudget
 from hermes_tools.registry import ToolRegistry
@@ -91,7 +92,7 @@ class ToolRound:
     async def run(self) -> RoundOutcome:
         """See `ToolExecutor.execute`."""
         states = list(self._calls.values())
-        watcher = asyncio.create_task(self._watch_interrupt())
+        watch = InterruptWatch(self._context.interrupt, self._on_interrupt)
         try:
             for group in plan_groups([self._class_of(state) for state in states]):
                 await self._run_group(deque(states[index] for index in group))
@@ -100,13 +101,17 @@ class ToolRound:
             self._stop_all()
             raise
         finally:
-            watcher.cancel()
-            try:
-                await finish_despite_cancel(lambda: self._join(watcher), 3 * self._settings.stop_limit_s + 1)
-            except TimeoutError as error:  # it must not take the place of a cancellation
-                logger.warning("the end of a round took too long: %s", error)
+            watch.stop()
+            if self._running or watch.waits:
+                await self._end(watch)
         pending = tuple(self._pending[position] for position in sorted(self._pending))
         return RoundOutcome(results=tuple(self._results), pending=pending)
+
+    async def _end(self, watch: InterruptWatch) -> None:
+        try:
+            await finish_despite_cancel(lambda: self._join(watch), 3 * self._settings.stop_limit_s + 1)
+        except TimeoutError as error:  # it must not take the place of a cancellation
+            logger.warning("the end of a round took too long: %s", error)
 
     async def _settle_pending_if_interrupted(self) -> None:
         if self._pending and self._context.interrupt.requested:
@@ -316,8 +321,7 @@ class ToolRound:
                 error = HermesError("a result could not be handed on: the task that did it was cancelled")
             self._failure = error
 
-    async def _watch_interrupt(self) -> None:
-        await self._context.interrupt.wait()
+    def _on_interrupt(self) -> None:
         self._interrupted = True
         for call in self._calls.values():
             self._stop(call, "interrupted")
@@ -362,11 +366,9 @@ class ToolRound:
             elif call.phase == "telling" and call.task is not None:
                 call.task.cancel()
 
-    async def _join(self, watcher: asyncio.Task[None]) -> None:
+    async def _join(self, watch: InterruptWatch) -> None:
         """Wait for all tasks of the round, each kind for its limited time. Safe to run twice."""
-        await asyncio.wait({watcher}, timeout=self._settings.stop_limit_s)
-        if watcher.done() and not watcher.cancelled() and watcher.exception() is not None:
-            logger.error("waiting for an interrupt failed: %r", watcher.exception())
+        await watch.join(self._settings.stop_limit_s)
         if not self._running:
             return
         await asyncio.wait(self._running, timeout=self._settings.stop_limit_s + 0.1)
