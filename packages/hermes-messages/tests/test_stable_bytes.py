@@ -101,10 +101,25 @@ def test_only_the_open_segment_is_encoded_again() -> None:
         log.extend(a_round(number))
         before = stable.encode_calls
         stable.encode(log.view())
-        assert stable.encode_calls - before == 2  # the segment that closed, and the new open one
+        assert stable.encode_calls - before == 1  # the new open one; the one before is closed as it stands
     before = stable.encode_calls
     stable.encode(log.view())
-    assert stable.encode_calls - before == 1
+    assert stable.encode_calls == before
+    log.append(ToolMessage("late", "one more result of the last round"))
+    stable.encode(log.view())
+    assert stable.encode_calls - before == 1  # it grew
+
+
+def test_the_bytes_of_an_open_segment_are_not_taken_for_those_of_a_longer_one() -> None:
+    log = MessageLog([UserMessage("one")])
+    stable = HistoryEncoder(encode)
+    stable.encode(log.view())
+    with_note = log.view().with_tail([UserMessage("a note of this request only")])
+    assert stable.encode(with_note).joined() == encode(list(with_note))
+    log.append(UserMessage("two"))
+    assert stable.encode(log.view()).joined() == encode(list(log.view()))
+    log.append(AssistantMessage("three"))
+    assert stable.encode(log.view()).closed == (encode([UserMessage("one"), UserMessage("two")]),)
 
 
 @fewer_examples

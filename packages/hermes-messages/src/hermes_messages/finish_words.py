@@ -7,6 +7,8 @@ A word for an error (`error`) never gets here: a wire raises it as a `ProviderEr
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from hermes_messages.exchange import FinishReason
 
 __all__ = ["FINISH_WORDS", "finish_of_word"]
@@ -55,6 +57,7 @@ FINISH_WORDS: dict[str, FinishReason] = {
 }
 
 
+@lru_cache(maxsize=256)
 def finish_of_word(word: str | None) -> FinishReason | None:
     """What `word` means, in any case; None for no word. A word that nobody knows is `STOP`."""
     if word is None or not word.strip():

@@ -57,11 +57,15 @@ class EncodedHistory:
 
 
 class _LogCache:
-    __slots__ = ("chunks", "ends")
+    """`tail` is what the open segment was last encoded to, with its end: it may be closed as it stands."""
+
+    __slots__ = ("chunks", "ends", "tail", "tail_end")
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
         self.ends: list[int] = []
+        self.tail = b""
+        self.tail_end = 0
 
 
 class HistoryEncoder:
@@ -81,22 +85,33 @@ class HistoryEncoder:
 
         A segment that only the tail of the view closes, or is part of, is encoded for this call alone.
         """
-        cache = self._logs.setdefault(history.log, _LogCache())
-        length = len(history)
-        known = bisect_left(
-            cache.ends, history.logged
-        )  # of the kept segments, those that end before the view does
+        cache = self._logs.get(history.log)
+        if cache is None:
+            cache = self._logs[history.log] = _LogCache()
+        length, logged = len(history), history.logged
+        known = bisect_left(cache.ends, logged)  # of the kept segments, those that end before the view does
         start = cache.ends[known - 1] if known else 0
         closed = cache.chunks[:known]
         open_tail = b""
-        for begin, end in segments(history, start):
-            encoded = self._encode(history[begin:end])
-            self.encode_calls += 1
+        new = history[start:]
+        for begin, behind in segments(new):
+            end = start + behind
+            encoded = self._encoded(cache, new[begin:behind], end, logged)
             if end == length:
                 open_tail = encoded
                 break
             closed.append(encoded)
-            if end < history.logged:
+            if end < logged:
                 cache.chunks.append(encoded)
                 cache.ends.append(end)
         return EncodedHistory(tuple(closed), open_tail)
+
+    def _encoded(self, cache: _LogCache, segment: Sequence[Message], end: int, logged: int) -> bytes:
+        """The bytes of `segment`, the first behind the closed ones; encoded before where it did not grow."""
+        if end == cache.tail_end and end <= logged:
+            return cache.tail
+        self.encode_calls += 1
+        encoded = self._encode(segment)
+        if end == logged:
+            cache.tail, cache.tail_end = encoded, end
+        return encoded

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hermes_messages import ErrorKind, ProviderError, StreamEvent
 from hermes_messages.assembler import StreamAssembler
-from hermes_messages.deltas import Delta
+from hermes_messages.deltas import Delta, TextChunk
 from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
 from hermes_providers.timeouts import StreamClock
 from hermes_providers.transport import Reply
@@ -97,13 +97,8 @@ class Incoming:
             return told
         self._any_event = True
         was_finished, was_done = self._reader.finished, self._reader.done
-        read, assemble, names = self._reader.feed, self._assembler.feed, self._names
-        try:
-            for server_event in server_events:
-                for delta in read(server_event):
-                    told += assemble(with_original_name(delta, names) if names else delta)
-        except ProviderError as error:
-            self._failure = error
+        self._assemble(server_events, told)
+        if self._failure is not None:
             return told
         if self._reader.done:
             if not was_done:
@@ -113,6 +108,25 @@ class Incoming:
         elif not was_finished:
             self._clock.finish_came()
         return told
+
+    def _assemble(self, server_events: list[ServerSentEvent], told: list[StreamEvent]) -> None:
+        """Add to `told` what the events say, up to a failure. Text that came together is told together."""
+        read, assemble, names = self._reader.feed, self._assembler.feed, self._names
+        text: list[str] = []
+        try:
+            for server_event in server_events:
+                for delta in read(server_event):
+                    if type(delta) is TextChunk:
+                        text.append(delta.text)
+                        continue
+                    if text:
+                        told += assemble(TextChunk("".join(text)))
+                        text.clear()
+                    told += assemble(with_original_name(delta, names) if names else delta)
+        except ProviderError as error:
+            self._failure = error
+        if text:
+            told += assemble(TextChunk("".join(text)))
 
     def _end(self) -> list[StreamEvent]:
         self._ended = True

@@ -10,6 +10,7 @@ knows better.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -199,6 +200,7 @@ _VERSION = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest|preview|0\d\d)$")
 _VENDORS = {"moonshotai": "moonshot", "openai": "openai", "anthropic": "anthropic", "google": "google"}
 
 
+@lru_cache(maxsize=1024)
 def find_model(provider: str, model: str) -> KnownModel | None:
     """What is known of `model` at `provider`; a date or `-latest` at its end does not matter.
 

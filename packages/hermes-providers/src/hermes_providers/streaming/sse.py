@@ -78,6 +78,10 @@ class SSEParser:
         if b"\n" not in chunk and b"\r" not in chunk:
             self._keep(chunk)
             return []
+        if not self._data and not self._at_start and not self._name:
+            plain = self._plain_events(chunk)
+            if plain is not None:
+                return plain
         lines = chunk.splitlines()
         last = chunk[-1]
         rest = b"" if last in b"\r\n" else lines.pop()
@@ -92,6 +96,21 @@ class SSEParser:
         if rest:
             self._keep(rest)
         return events
+
+    def _plain_events(self, chunk: bytes) -> list[ServerSentEvent] | None:
+        """The events of a chunk that, with what was kept, holds nothing but one `data: ` line for each event
+        and blank lines, as nearly all do; None for any other, which is then still to be read."""
+        if b"\r" in chunk or len(chunk) + self._line_size > self._limit:
+            return None
+        *events, rest = (b"".join((*self._line, chunk)) if self._line else chunk).split(b"\n\n")
+        if not events or 2 * len(events) != chunk.count(b"\n"):
+            return None
+        if not all(event.startswith(b"data: ") for event in events):
+            return None
+        self._line = [rest] if rest else []
+        self._line_size = len(rest)
+        self._size = 0
+        return [ServerSentEvent(event[6:]) for event in events]
 
     def close(self) -> list[ServerSentEvent]:
         """What was left when the stream ended, as one unterminated event, if there is any."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
+from weakref import WeakKeyDictionary
 
 from msgspec import Raw
 
-from hermes_messages import ChatRequest, SystemMessage, ToolSpec
+from hermes_messages import ChatRequest, MessageLog, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import HistoryEncoder
 from hermes_providers.credentials import join_url
@@ -51,6 +53,8 @@ class ChatRequestBuilder(BodyBuilder):
         self._host = host
         self._quirks = quirks
         self._refusals = refusals or Refusals()
+        self._system_start = b'{"role":"%b",' % quirks.system_role.encode()
+        self._checked: WeakKeyDictionary[MessageLog, int] = WeakKeyDictionary()
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
@@ -73,10 +77,14 @@ class ChatRequestBuilder(BodyBuilder):
         if leading > 1:
             systems = [m.content for m in request.history[:leading] if isinstance(m, SystemMessage)]
             segments[:leading] = [encode_system(systems, self._quirks)]
-        system_start = b'{"role":"%b",' % self._quirks.system_role.encode()
-        if any(segment.startswith(system_start) for segment in segments[1:]):
+        system_start = self._system_start
+        checked = self._checked.get(request.history.log, 1)  # closed ones do not change
+        if any(segment.startswith(system_start) for segment in islice(segments, checked, None)):
             raise unsendable("a system message stands behind other messages; only the first may be one")
-        sent = [segment for segment in segments if segment]
+        if leading <= 1:
+            of_tail = len(request.history) - request.history.logged
+            self._checked[request.history.log] = max(1, len(encoded.closed) - of_tail)
+        sent = segments if all(segments) else [segment for segment in segments if segment]
         if not sent:
             raise unsendable("the conversation holds nothing to send")
         return with_markers(sent, system_start) if self._is_marked(request.model) else sent

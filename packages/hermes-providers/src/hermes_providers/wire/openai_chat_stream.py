@@ -26,9 +26,11 @@ from hermes_messages.deltas import (
     UsageChunk,
 )
 from hermes_providers.profiles import ChatQuirks
+from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
 from hermes_providers.wire.event_reader import EventReader
+from hermes_providers.wire.openai_chat_text import text_decoder
 from hermes_providers.wire.output_tool import AnswerCalls
 from hermes_providers.wire.reasoning_details import ReasoningDetails
 
@@ -57,6 +59,7 @@ class _Chunk(Struct):
 
 
 _decoder = msgspec.json.Decoder(_Chunk)
+_MOST_MISSES = 8
 
 
 class ChatStreamReader(EventReader[_Chunk]):
@@ -64,10 +67,25 @@ class ChatStreamReader(EventReader[_Chunk]):
 
     def __init__(self, quirks: ChatQuirks, read_error: ErrorReader) -> None:
         super().__init__(read_error)
+        self._decode_text = text_decoder((*quirks.reasoning_read, quirks.replay_field or ""))
+        self._text_misses = 0
         self._quirks = quirks
         self._details = ReasoningDetails()
         self._answers = AnswerCalls()
         self._meta: tuple[str | None, str | None] = (None, None)
+
+    def feed(self, event: ServerSentEvent) -> list[Delta]:
+        """As `EventReader.feed`. Nearly all events of a long answer are a piece of text and nothing else."""
+        if self._text_misses < _MOST_MISSES and not (event.name or self._done or self._halves.waiting):
+            try:
+                said = self._decode_text(event.data)
+            except (msgspec.MsgspecError, UnicodeError):
+                self._text_misses += 1  # a host whose pieces never are so is asked no more
+            else:
+                if (said.model, said.id) == self._meta and len(said.choices) == 1:
+                    self._text_misses = 0
+                    return [TextChunk(said.choices[0].delta.content)]
+        return super().feed(event)
 
     def _decode(self, data: bytes) -> _Chunk:
         return _decoder.decode(data)
