@@ -30,6 +30,11 @@ class BackgroundWork:
         task.add_done_callback(self._ended)
         return task
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs."""
+        return not self._tasks
+
     async def cancel(self, limit_s: float) -> None:
         """Cancel all of it and wait, at most `limit_s` seconds. A task that ignores this is left with a
         warning."""

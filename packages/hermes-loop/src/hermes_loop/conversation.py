@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hermes_loop.history_end import HistoryEnd
 from hermes_loop.journal import Journal, RoundRecord
 from hermes_messages import (
     AssistantMessage,
     History,
+    JsonObject,
     Message,
+    MessageLog,
     SystemMessage,
     TokenEstimator,
     ToolMessage,
@@ -16,6 +19,8 @@ from hermes_messages import (
     Transcript,
     TranscriptState,
 )
+from hermes_messages.openai_row import tool_definition
+from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import PendingApproval
 
 __all__ = ["Conversation"]
@@ -38,6 +43,10 @@ class Conversation:
         self._estimator: TokenEstimator | None = None
         self._estimated_tools: tuple[ToolSpec, ...] = ()
         self._estimated = 0
+        self._rows: list[JsonObject] = []
+        self._rows_of: MessageLog | None = None
+        self._tool_rows: list[JsonObject] = []
+        self._tool_rows_of: tuple[ToolSpec, ...] = ()
 
     @property
     def state(self) -> TranscriptState:
@@ -46,8 +55,8 @@ class Conversation:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The conversation itself: no system message, no prefill."""
-        return self._sent.history()[len(self._front) :]
+        """The conversation itself: no system message, no prefill. A view, which costs nothing."""
+        return HistoryEnd(self._sent.history(), len(self._front))
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
@@ -56,8 +65,25 @@ class Conversation:
 
     def known_messages(self) -> tuple[Message, ...]:
         """The conversation with what is there of the results of an open round."""
+        return (*self._sent.history()[len(self._front) :], *self._results_so_far())
+
+    def rows(self) -> list[JsonObject]:
+        """`known_messages` in OpenAI's shape: a new list of dicts that are kept, for each is made once."""
+        sent = self._sent.history()
+        if self._rows_of is not sent.log:
+            self._rows_of, self._rows = sent.log, []
+        self._rows += to_dicts(sent[len(self._front) + len(self._rows) :])
+        return [*self._rows, *to_dicts(self._results_so_far())]
+
+    def tool_rows(self, tools: tuple[ToolSpec, ...]) -> list[JsonObject]:
+        """The definitions of `tools` in OpenAI's shape, kept while the tools are the same."""
+        if tools is not self._tool_rows_of:
+            self._tool_rows_of, self._tool_rows = tools, [tool_definition(tool) for tool in tools]
+        return list(self._tool_rows)
+
+    def _results_so_far(self) -> list[ToolMessage]:
         results = self.open_round.results if self.open_round is not None else ()
-        return (*self.messages, *(result for result in results if result is not None))
+        return [result for result in results if result is not None]
 
     def history(self) -> History:
         """Everything that the model sees."""
@@ -99,7 +125,7 @@ class Conversation:
         """Put the system text and the prefill in front; nothing happens when they are there already."""
         front: tuple[Message, ...] = (*([SystemMessage(system_text)] if system_text else []), *prefill)
         if front != self._front:
-            messages = self.messages
+            messages = tuple(self.messages)
             self._sent = Transcript((*front, *messages))
             self._front = front
             self._estimator = None

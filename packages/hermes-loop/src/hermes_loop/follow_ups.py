@@ -106,6 +106,11 @@ class FollowUps:
         context.run(running_turn.set, None)
         self._running = asyncio.create_task(self._drain(), name="follow-ups", context=context)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._waiting and (self._running is None or self._running.done())
+
     def refuse(self) -> None:
         """Nothing begins any more; who waits is told. A turn that began goes on."""
         for follow_up in self._waiting:

@@ -102,8 +102,9 @@ class Lifecycle:
         async with bound.opening:
             self._closing = True
             try:
-                # Not cut short by a cancellation: the turn still needs what is about to be closed.
-                await finish_despite_cancel(lambda: self._end_work(bound), CLOSE_BOUNDS)
+                if not self._is_idle(bound):
+                    # Not cut short by a cancellation: the turn still needs what is about to be closed.
+                    await finish_despite_cancel(lambda: self._end_work(bound), CLOSE_BOUNDS)
             finally:
                 self.is_open = False
                 try:
@@ -116,6 +117,11 @@ class Lifecycle:
         if self._close_after_turn:
             self._close_after_turn = False
             await self.close()
+
+    def _is_idle(self, bound: LoopBound) -> bool:
+        """Whether no work has to be ended."""
+        follow_ups = self.follow_ups
+        return not bound.turns.locked() and self.background.idle and (follow_ups is None or follow_ups.idle)
 
     async def _end_work(self, bound: LoopBound) -> None:
         if self.follow_ups is not None:

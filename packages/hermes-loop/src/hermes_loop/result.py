@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, cast
 
 from msgspec import Struct
 
 from hermes_loop.closing import explain
+from hermes_loop.turn_result import TurnResult
 from hermes_loop.turn_state import RouteUsage, TurnDeps, TurnState
 from hermes_loop.verdicts import Ending, Finish
 from hermes_messages import JsonObject, Usage
 from hermes_messages.approvals import pending_to_json
-from hermes_messages.openai_row import tool_definition
-from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import ConversationResult, RouteUse, TurnExitReason
 from hermes_messages.trajectory import to_trajectory
 
@@ -102,10 +101,10 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
     usage = turn.usage or Usage()
     transcript = turn.conversation.known_messages()
     journal = turn.conversation.journal
-    return ConversationResult(
+    values = ConversationResult(
         final_response=text,
         structured_output=turn.structured_output if text is not None else None,
-        messages=to_dicts(transcript),
+        messages=turn.conversation.rows(),
         transcript=transcript,
         completed=flags.completed,
         api_calls=turn.api_calls,
@@ -127,11 +126,12 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         cost_usd=usage.cost_usd,
         usage_by_route=[_route_use(used) for used in turn.route_usage.values()],
         error_kind=turn.error_kind,
-        tools=[tool_definition(tool) for tool in turn.snapshot.tools],
+        tools=turn.conversation.tool_rows(turn.snapshot.tools),
         pending_approvals=_pending(turn),
         saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
         cleanup_errors=list_failures(turn),
     )
+    return cast("ConversationResult", TurnResult(dict(values)))
 
 
 def _pending(turn: TurnState) -> list[JsonObject]:

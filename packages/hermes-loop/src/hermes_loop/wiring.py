@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from hermes_loop.child_agents import ChildAgents
 from hermes_loop.clock import SystemClock
@@ -27,6 +28,8 @@ from hermes_messages.protocols import (
 )
 
 __all__ = ["Wiring"]
+
+EXECUTOR: Final = "the tool executor"
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -127,9 +130,12 @@ class Wiring:
     async def close(self) -> list[str]:
         """Close what is owned, each on its own, whoever cancels meanwhile; what went wrong. Idempotent."""
         owned, self._owned = self._owned, []
+        instant = self._closes_at_once(owned)
         self._executor = self._store = self._routes = self._deps = None
         errors: list[str] = []
-        if owned:
+        if instant:
+            await _close_all(owned, errors)
+        elif owned:
             try:
                 await finish_despite_cancel(lambda: _close_all(owned, errors), DEFAULT_BOUNDS)
             except TimeoutError:
@@ -137,6 +143,13 @@ class Wiring:
         for error in errors:
             logger.warning("closing the agent: %s", error)
         return errors
+
+    def _closes_at_once(self, owned: Sequence[tuple[str, object]]) -> bool:
+        """Whether all that is owned is an executor that has nothing to wait for."""
+        if [name for name, _ in owned] != [EXECUTOR]:
+            return False
+        idle = as_idle(self._executor)
+        return idle is not None and idle.is_idle()
 
     async def _open_primary(self) -> None:
         """A primary route that can not be opened is one that failed, where there is another."""
@@ -190,7 +203,7 @@ class Wiring:
                 secrets=routes.secrets(),
             ),
         )
-        self._own("the tool executor", executor.close)
+        self._own(EXECUTOR, executor.close)
         return executor
 
     def _own(self, name: str, close: Callable[[], Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, parse_arguments
+from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, ToolSpec, parse_arguments
 from hermes_messages.approvals import ApprovalAnswer, ApprovalDecision, Approve, match_decisions
 from hermes_messages.protocols import (
     RoundContext,
@@ -104,6 +104,7 @@ class Executor:
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._registry, self._seen = ToolRegistry(()), list[tuple[Tool, ToolSpec]]()
         self._registry, self._unavailable = self._read_tools()
 
     async def open(self) -> None:
@@ -290,7 +291,13 @@ class Executor:
         usable, unknown = _without(usable, self._settings.disabled_tools)
         known = {item.name for item in absent}
         absent += [item for item in unknown if item.name not in known]
-        return ToolRegistry(usable), tuple(absent)
+        seen = [(tool, tool.spec) for tool in usable]
+        if len(seen) != len(self._seen) or any(
+            one is not other or spec is not before
+            for (one, spec), (other, before) in zip(seen, self._seen, strict=True)
+        ):
+            self._registry, self._seen = ToolRegistry(usable), seen
+        return self._registry, tuple(absent)
 
 
 def _without(tools: list[Tool], names: Sequence[str]) -> tuple[list[Tool], list[UnavailableTool]]:
