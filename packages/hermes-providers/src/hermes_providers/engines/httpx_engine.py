@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpcore
-import httpx
 
 from hermes_messages import ErrorKind, MissingDependencyError, ProviderError
+from hermes_providers.engines.hurry import begin, hurried
 from hermes_providers.engines.pool import Pool, Target, target_of
 from hermes_providers.engines.shared import certificates, explained, wake, within
 from hermes_providers.outlast import finish, join
@@ -33,7 +33,6 @@ _FAILURES = (
     httpcore.ProxyError,
     httpcore.UnsupportedProtocol,
     httpcore.ConnectionNotAvailable,
-    httpx.DecodingError,
 )
 """What httpcore raises; it has no common root for it."""
 
@@ -79,7 +78,8 @@ class HttpxTransport:
                     "POST", target.url, headers=sent, content=body, extensions=self._extensions
                 )
                 try:
-                    reply = _HttpxReply(await within(clock, connection.send(request)), target.host)
+                    head = await within(clock, hurried(connection.send(request)))
+                    reply = _HttpxReply(head, target.host, alone=not self._options.http2)
                 except _FAILURES as error:
                     raise _provider_error(error, target.host) from error
                 yield reply
@@ -110,16 +110,18 @@ class HttpxTransport:
 class _HttpxReply:
     """An answer. A task reads ahead of who reads here, so that what came together is given together.
 
-    `tidy` says that all of it was read.
+    `tidy` says that all of it was read. `alone`: no other answer can come over the same connection.
     """
 
-    def __init__(self, response: httpcore.Response, host: str) -> None:
+    def __init__(self, response: httpcore.Response, host: str, *, alone: bool) -> None:
         self.headers: Mapping[str, str] = _decoded(response.headers)
         self.tidy = False
         self._response = response
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
+        self._begun = False
+        self._alone = alone
         self._chunks: list[bytes] = []
         self._size = 0
         self._ended = False
@@ -132,8 +134,11 @@ class _HttpxReply:
         return self._response.status
 
     async def read(self, clock: StreamClock) -> bytes:
-        if self._task is None:
-            self._task = asyncio.create_task(self._read_ahead())
+        if not self._begun:
+            self._begun = True
+            work = self._read_ahead()
+            # Over HTTP/1.1 nothing is held while more is waited for; over HTTP/2 a lock is.
+            self._task = begin(work) if self._alone else asyncio.create_task(work)
         while not self._chunks:
             if self._error is not None:
                 raise _provider_error(self._error, self._host) from self._error
@@ -180,23 +185,29 @@ class _HttpxReply:
         assert isinstance(body, AsyncIterable)
         if self.headers.get("content-encoding", "identity") == "identity":
             return body
-        # Compressed although we asked for no compression: httpx knows how to read that.
-        return httpx.Response(200, headers=self._response.headers, stream=_Coded(body)).aiter_bytes()
+        return _uncoded(self._response.headers, body)
 
 
-class _Coded(httpx.AsyncByteStream):
-    def __init__(self, body: AsyncIterable[bytes]) -> None:
-        self._body = body
+async def _uncoded(headers: list[tuple[bytes, bytes]], body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """A body that is compressed although we asked for no compression: httpx knows how to read that."""
+    import httpx
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._body:
+    class Coded(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in body:
+                yield chunk
+
+    try:
+        async for chunk in httpx.Response(200, headers=headers, stream=Coded()).aiter_bytes():
             yield chunk
+    except httpx.DecodingError as error:
+        raise httpcore.RemoteProtocolError(str(error)) from error
 
 
 def _target(url: str) -> Target:
     try:
         return target_of(url)
-    except (httpx.InvalidURL, UnicodeError) as error:
+    except ValueError as error:
         raise explained("request", urlsplit(url).netloc, error) from error
 
 

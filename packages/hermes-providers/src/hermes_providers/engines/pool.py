@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections import deque
 from functools import lru_cache
 
 import httpcore
-import httpx
 from msgspec import Struct
 
 from hermes_providers.engines.shared import KEEP_S, Turns, certificates
@@ -25,6 +25,13 @@ from hermes_providers.transport import HttpOptions
 
 __all__ = ["Connection", "Pool", "Target", "target_of"]
 
+_LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_PLAIN = re.compile(
+    rf"(https?)://(127\.0\.0\.1|(?=[^/:]*[a-z])(?:{_LABEL}\.)*{_LABEL})"
+    r"(?::(?!80(?:/|$)|443(?:/|$)|0)([0-9]{1,4}|[1-5][0-9]{4}))?"
+    r"((?:/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*/?)"
+)
+"""Addresses that mean what they say. Others are read by httpx, which takes long to import."""
 _HTTP1 = ("http/1.1",)
 _HTTP2 = ("http/1.1", "h2")
 
@@ -40,8 +47,21 @@ class Target(Struct, frozen=True, eq=False):
 
 @lru_cache(maxsize=256)
 def target_of(url: str) -> Target:
-    """What `url` means. Raises `httpx.InvalidURL`."""
-    parsed = httpx.URL(url)
+    """What `url` means. Raises `ValueError` for one that means nothing."""
+    plain = _PLAIN.fullmatch(url)
+    if plain is not None:
+        scheme, name, port, path = plain.groups()
+        found = httpcore.URL(
+            scheme=scheme, host=name, port=None if port is None else int(port), target=path or "/"
+        )
+        host = name if port is None else f"{name}:{port}"
+        return Target(found, found.origin, host, f"{scheme}://{host}")
+    import httpx
+
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ValueError(str(error)) from error
     found = httpcore.URL(
         scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path
     )
