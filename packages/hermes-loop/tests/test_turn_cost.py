@@ -9,6 +9,7 @@ import json
 import pickle
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -147,7 +148,7 @@ async def test_a_turn_costs_no_more_calls_on_a_long_conversation() -> None:
         async with AIAgent(provider=Instant()) as agent:
             await agent.run_conversation("first", conversation_history=long_history(count))
             await agent.run_conversation("second")
-            counted.append(await function_calls(lambda agent=agent: agent.run_conversation("hi")))
+            counted.append(await function_calls(partial(agent.run_conversation, "hi")))
             result = await agent.run_conversation("last")
             assert len(result["messages"]) == len(result["transcript"]) == count + 8
     assert counted[0] == counted[1]
@@ -200,7 +201,8 @@ def _matched(result: dict[str, Any]) -> Any:
     match result:
         case {"messages": messages}:
             return messages
-    raise AssertionError("a result is a mapping")
+        case _:
+            raise AssertionError("a result is a mapping")
 
 
 READERS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -244,7 +246,8 @@ async def test_encoders_see_a_whole_result() -> None:
     first, _ = await two_results()
     plain = {name: value for name, value in first.items() if name != "transcript"}
     assert json.loads(json.dumps(plain))["messages"] == first["messages"]
-    _, second = await two_results()
+    _, result = await two_results()
+    second = cast("dict[str, Any]", result)
     del second["transcript"]
     assert msgspec.json.decode(msgspec.json.encode(second))["messages"] == second["messages"]
     assert len(second["messages"]) == 6
