@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, IsolationLevel
+from psycopg import AsyncConnection, AsyncCursor, IsolationLevel
 from psycopg.pq import TransactionStatus
 
 from hermes_messages import StoreSchemaError
@@ -24,6 +24,7 @@ __all__ = ["IndexBrokenError", "Transaction", "undo"]
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
+ROWS_AT_ONCE = 200
 UNDO_S = 2.0
 """How long a rollback may take before the connection is given up; the server then rolls back by itself."""
 
@@ -112,12 +113,23 @@ class Transaction:
         with answered_within(self.connection, self._answer_s):
             cursor = await self.connection.execute(sql, values)
         self.has_begun = True
-        return await cursor.fetchall() if cursor.description is not None else []
+        return await _rows_of(cursor) if cursor.description is not None else []
 
     async def commit(self) -> None:
         """Commit. Raises `psycopg.Error`."""
         with answered_within(self.connection, self._answer_s):
             await self.connection.commit()
+
+
+async def _rows_of(cursor: AsyncCursor[Row]) -> list[Row]:
+    """All rows, made some at a time: to make those of a long transcript takes the loop long."""
+    rows: list[Row] = []
+    while part := await cursor.fetchmany(ROWS_AT_ONCE):
+        rows += part
+        if len(part) < ROWS_AT_ONCE:
+            break
+        await asyncio.sleep(0)
+    return rows
 
 
 async def undo(connection: AsyncConnection[Row]) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from hermes_messages import ConfigurationError
-from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, NewMessage, SessionRecord
 from hermes_store.methods.base import StoreMethods
+from hermes_store.methods.decoding import as_dicts
 from hermes_store.operations import lineage
 from hermes_store.operations.messages import PreparedMessage
 from hermes_store.records import Conversations
@@ -72,6 +72,4 @@ class LineageMethods(StoreMethods):
         Raises `SessionNotFoundError`.
         """
         live, history = await self._backend.read(partial(lineage.conversations, session_id))
-        return Conversations(
-            to_dicts([item.message for item in live]), to_dicts([item.message for item in history])
-        )
+        return Conversations(await as_dicts(live), await as_dicts(history))

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import count
 
 from hermes_messages import AssistantMessage, JsonObject, JsonValue, Message, StoreError, ToolMessage
-from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import LeaseToken, NewMessage, StoredMessage, SuspendedRound, ToolRound
 from hermes_store.methods.base import StoreMethods
+from hermes_store.methods.decoding import as_dicts, decoded
 from hermes_store.operations import lineage, reading, suspension
 from hermes_store.operations import messages as rows
 from hermes_store.records import InterruptedCall
@@ -36,7 +36,9 @@ class TranscriptMethods(StoreMethods):
         never begins with the results of a round: what is missing of it comes along, beyond the limit.
         Raises `SessionNotFoundError`.
         """
-        return await self._backend.read(partial(reading.get_messages, session_id, limit, before))
+        return await decoded(
+            await self._backend.read(partial(reading.get_messages, session_id, limit, before))
+        )
 
     async def get_messages_as_conversation(
         self, session_id: str, *, limit: int | None = None, include_ancestors: bool = False
@@ -44,10 +46,10 @@ class TranscriptMethods(StoreMethods):
         """The session's messages as plain OpenAI-shape dicts, the newest `limit` as in `get_messages`; with
         `include_ancestors` the whole history of its lineage, each message once, without a limit."""
         if include_ancestors:
-            _, stored = await self._backend.read(partial(lineage.conversations, session_id))
+            _, rows = await self._backend.read(partial(lineage.conversations, session_id))
         else:
-            stored = await self.get_messages(session_id, limit=limit)
-        return to_dicts([item.message for item in stored])
+            rows = await self._backend.read(partial(reading.get_messages, session_id, limit, None))
+        return await as_dicts(rows)
 
     async def append_message(
         self, session_id: str, message: Message, *, uid: str | None = None, lease: LeaseToken | None = None

@@ -12,11 +12,11 @@ from functools import partial
 import msgspec
 
 from hermes_messages import JsonObject, JsonValue, SessionNotFoundError, StoreError
-from hermes_messages.openai_shape import to_dicts
 from hermes_store.escaping import unescape
 from hermes_store.files import new_file, read_lines
 from hermes_store.hermes_state_import import read_hermes_state
 from hermes_store.methods.base import StoreMethods
+from hermes_store.methods.decoding import as_dicts
 from hermes_store.operations import reading, sessions, transfer
 from hermes_store.records import ImportReport
 from hermes_store.transfer_checks import find_faults
@@ -39,9 +39,9 @@ class TransferMethods(StoreMethods):
         record = await self._backend.read(partial(sessions.get_session, session_id))
         if record is None:
             return None
-        stored = await self._backend.read(partial(reading.get_messages, session_id, None, None))
+        rows = await self._backend.read(partial(reading.get_messages, session_id, None, None))
         exported: JsonObject = msgspec.to_builtins(record)
-        exported["messages"] = list(to_dicts([item.message for item in stored], full=True))
+        exported["messages"] = list(await as_dicts(rows, full=True))
         return exported
 
     async def export_all(self, *, source: str | None = None) -> list[JsonObject]:

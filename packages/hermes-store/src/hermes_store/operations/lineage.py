@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hermes_messages import ConfigurationError, StoreError
-from hermes_messages.protocols import LeaseToken, SessionRecord, StoredMessage
-from hermes_store.backend import Operation, Statement
+from hermes_messages.protocols import LeaseToken, SessionRecord
+from hermes_store.backend import Operation, Row, Statement
 from hermes_store.escaping import escape, unescape
 from hermes_store.operations.access import WritableSession, open_for_writing
 from hermes_store.operations.messages import PreparedMessage
@@ -120,11 +120,11 @@ def lineage_records(session_id: str) -> Operation[list[SessionRecord]]:
     return records
 
 
-def conversations(session_id: str) -> Operation[tuple[list[StoredMessage], list[StoredMessage]]]:
+def conversations(session_id: str) -> Operation[tuple[list[Row], list[Row]]]:
     """The newest session's messages, and the history of the whole lineage."""
     ids = yield from chain_ids(session_id)
     live = yield from get_messages(ids[-1] if ids else session_id, None, None)
-    history: list[StoredMessage] = []
+    history: list[Row] = []
     for id_ in ids:
         history += yield from get_history(id_)
     return live, history

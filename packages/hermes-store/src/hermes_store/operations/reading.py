@@ -1,13 +1,16 @@
-"""Reading transcripts: whole, in windows that never begin inside a tool round, and with their history."""
+"""Reading transcripts: whole, in windows that never begin inside a tool round, and with their history.
+
+What comes back are rows with the columns seq, uid, shape, text, body, created_at: they are decoded outside of
+the transaction (`methods.decoding`).
+"""
 
 # ruff: noqa: S608 - the statements are put together from constants of this package
 
 from __future__ import annotations
 
-from hermes_messages.protocols import StoredMessage
 from hermes_store.backend import Operation, Row, SqlValue, Statement
 from hermes_store.operations.access import find_session_key
-from hermes_store.rows import LARGEST_NUMBER, stored_message_from_row, within_rows
+from hermes_store.rows import LARGEST_NUMBER, within_rows
 
 __all__ = ["get_history", "get_messages"]
 
@@ -22,14 +25,14 @@ _BETWEEN = f"{_COLUMNS} AND {_LIVE} AND seq >= ? AND seq < ? ORDER BY seq"
 _HISTORY = f"{_COLUMNS} AND body IS NOT NULL AND copy_of IS NULL ORDER BY seq"
 
 
-def get_messages(session_id: str, limit: int | None, before: int | None) -> Operation[list[StoredMessage]]:
+def get_messages(session_id: str, limit: int | None, before: int | None) -> Operation[list[Row]]:
     """The newest `limit` messages below the sequence number `before`, in order, open places left out.
 
     Where they would begin with results, the rest of their round comes along. Raises `SessionNotFoundError`.
     """
     key = yield from find_session_key(session_id)
     if limit is None and before is None:
-        return _stored((yield Statement(_ALL, (key,))))
+        return _without_role((yield Statement(_ALL, (key,))))
     if limit is not None and limit <= 0:
         return []
     end = LARGEST_NUMBER if before is None else within_rows(before)
@@ -38,14 +41,14 @@ def get_messages(session_id: str, limit: int | None, before: int | None) -> Oper
     if rows and rows[0][-1] == "tool":
         [(start,)] = yield Statement(_BEFORE_THE_ROUND, (key, rows[0][0]))
         rows[:0] = yield Statement(_BETWEEN, (key, 0 if start is None else start, rows[0][0]))
-    return _stored(rows)
+    return _without_role(rows)
 
 
-def get_history(session_id: str) -> Operation[list[StoredMessage]]:
+def get_history(session_id: str) -> Operation[list[Row]]:
     """All that was ever said in the session, archived messages too, each once, in order."""
     key = yield from find_session_key(session_id)
-    return _stored((yield Statement(_HISTORY, (key,))))
+    return _without_role((yield Statement(_HISTORY, (key,))))
 
 
-def _stored(rows: list[Row]) -> list[StoredMessage]:
-    return [stored_message_from_row(row[:6]) for row in rows]
+def _without_role(rows: list[Row]) -> list[Row]:
+    return [row[:6] for row in rows]
