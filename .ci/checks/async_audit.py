@@ -64,6 +64,7 @@ BLOCKING_CALLS = {
     "socket.create_connection", "socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr",
     "socket.getfqdn", "select.select", "os.path.exists", "os.path.lexists", "os.path.isfile", "os.path.isdir",
     "os.path.islink", "os.path.getsize", "os.path.getmtime", "os.path.realpath", "os.path.samefile",
+    "ray.init", "ray.get", "ray.wait", "ray.shutdown",
 }  # fmt: skip
 BLOCKING_MODULES = {"shutil", "tempfile", "os"}
 NOT_BLOCKING = {

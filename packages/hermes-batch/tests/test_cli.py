@@ -236,7 +236,7 @@ from hermes_batch.testing import ScriptedAgents, conversation
 class Scripted(BatchRunner):
     def __init__(self, *args, **options):
         agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="a"))
-        super().__init__(*args, **options, agent_factory=agents)
+        super().__init__(*args, **options | {"agent_factory": agents})
 
 cli.BatchRunner = Scripted
 sys.exit(cli.main())

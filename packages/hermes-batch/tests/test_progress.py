@@ -153,7 +153,7 @@ async def behave(prompt):
 
 class Scripted(BatchRunner):
     def __init__(self, *args, **options):
-        super().__init__(*args, **options, agent_factory=ScriptedAgents(behave))
+        super().__init__(*args, **options | {"agent_factory": ScriptedAgents(behave)})
 
 cli.BatchRunner = Scripted
 sys.exit(cli.main())

@@ -83,6 +83,9 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         container_settings=read_settings(arguments.container_setting),
         approvals=arguments.approvals,
         seed=arguments.seed,
+        agent_factory=arguments.agent_factory,
+        engine=arguments.engine,
+        engine_settings=read_settings(arguments.engine_setting),
         progress=NoProgress() if arguments.quiet else progress_for(),
     )
 

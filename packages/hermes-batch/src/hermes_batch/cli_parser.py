@@ -31,9 +31,10 @@ _OTHER_NAMES: Final = {
     "hooks": "--hook",
     "container_settings": "--container-setting",
     "require_reasoning=False": "--keep-without-reasoning",
+    "engine_settings": "--engine-setting",
 }
 _SAME_NAMES: Final = (
-    "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file",
+    "attempts", "base_url", "batch_size", "drop_unknown_tools", "fail_fast", "dataset_file", "agent_factory",
     "ephemeral_system_prompt", "max_iterations", "max_samples", "max_tokens", "num_workers", "output_dir",
     "provider_sort", "providers_allowed", "providers_ignored", "providers_order", "retry_discarded",
     "retry_failed", "run_name", "model_path", "input_tokens", "keep_first", "keep_last",
@@ -281,6 +282,10 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--providers-ignored", type=_names, default=(), metavar="A,B", help="OpenRouter")
     model.add_argument("--providers-order", type=_names, default=(), metavar="A,B", help="OpenRouter")
     model.add_argument("--provider-sort", metavar="KEY", help="OpenRouter: price, throughput or latency")
+    model.add_argument(
+        "--agent-factory", metavar="MODULE:NAME", help="agents of your own: a callable that makes the factory"
+    )
+    add_engine_arguments(parser)
     rows = parser.add_argument_group("rows")
     rows.add_argument("--max-iterations", type=int, default=10, metavar="N", help="model calls for a row")
     rows.add_argument("--num-workers", type=int, default=4, metavar="N", help="rows at once")
@@ -335,13 +340,25 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     rows.add_argument("--quiet", action="store_true", help="no progress")
 
 
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say where rows run."""
+    where = parser.add_argument_group("where rows run")
+    where.add_argument(
+        "--engine", default="local", metavar="NAME", help="local, ray, or one that is installed"
+    )
+    where.add_argument(
+        "--engine-setting", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting of the engine (ray: address=HOST:PORT, actors=4); may be repeated",
+    )  # fmt: skip
+
+
 def read_settings(pairs: Sequence[str]) -> dict[str, JsonValue]:
     """`NAME=VALUE` pairs; a value that is JSON is read as such, any other is text."""
     settings: dict[str, JsonValue] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise ConfigurationError(f"--provider-setting {pair!r}: it is written NAME=VALUE")
+            raise ConfigurationError(f"the setting {pair!r} is not written NAME=VALUE")
         try:
             settings[name] = msgspec.json.decode(value)
         except msgspec.DecodeError:

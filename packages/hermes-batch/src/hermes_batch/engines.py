@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from hermes_batch.agent_options import AgentOptions
 from hermes_batch.records import Record
-from hermes_batch.row_runner import RowSettings
+from hermes_batch.row_settings import RowSettings
 from hermes_batch.rows import PromptRow
 from hermes_messages import UnknownNameError
 from hermes_messages.argument_text import JsonValue
@@ -26,7 +26,10 @@ __all__ = ["RowEngine", "RowEngineFactory", "RowJob", "engine_named"]
 GROUP: Final = "hermes.row_engines"
 _OURS: Final = {
     name: EntryPoint(name, value, GROUP)
-    for name, value in (("local", "hermes_batch.local_engine:make_local_engine"),)
+    for name, value in (
+        ("local", "hermes_batch.local_engine:make_local_engine"),
+        ("ray", "hermes_batch.ray_engine.engine:make_ray_engine"),
+    )
 }
 
 

@@ -14,7 +14,7 @@ from hermes_batch.progress import Progress
 from hermes_batch.records import Record
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.row_retries import run_row_with_retries
-from hermes_batch.row_runner import RowSettings
+from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowSource
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from hermes_batch.agent_options import AgentOptions
 from hermes_batch.engines import RowEngine, RowJob
 from hermes_batch.records import Record
-from hermes_batch.row_runner import RowSettings, run_row
+from hermes_batch.row_runner import run_row
+from hermes_batch.row_settings import RowSettings
 from hermes_batch.rows import PromptRow
 from hermes_batch.supervision import supervised
 from hermes_messages import ConfigurationError

@@ -13,7 +13,7 @@ from hermes_batch.errors import WorkerLostError
 from hermes_batch.records import Record
 from hermes_batch.redelivery import GiveUpRow, HandOutAgain, LeaveForResume, after_loss
 from hermes_batch.row_records import Outcome, record_of
-from hermes_batch.row_runner import RowSettings, toolsets_for
+from hermes_batch.row_settings import RowSettings, toolsets_for
 from hermes_batch.rows import PromptRow
 
 __all__ = ["may_pass", "pause_s", "run_row_with_retries", "with_earlier_costs"]

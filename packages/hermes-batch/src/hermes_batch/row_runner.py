@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
 
-from hermes_batch.distributions import sample_toolsets
 from hermes_batch.files import is_directory, make_temporary_directory, remove_tree
 from hermes_batch.records import Record
 from hermes_batch.row_records import Outcome, added_up, outcome_of_result, record_of
+from hermes_batch.row_settings import RowSettings, toolsets_for
 from hermes_batch.rows import PromptRow
 from hermes_batch.statistics import has_reasoning
 from hermes_batch.supervision import OverrunError, supervised
@@ -21,36 +20,11 @@ from hermes_messages import HermesError
 from hermes_messages.argument_text import JsonObject
 from hermes_messages.protocols import Agent, AgentFactory, AgentRequest, ConversationResult
 
-__all__ = ["RowSettings", "run_row", "toolsets_for"]
+__all__ = ["run_row"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 _CLOSE_LIMIT_S = 30.0
-
-
-class RowSettings(Struct, frozen=True, kw_only=True):
-    """What all rows of a run share. `toolsets` given wins over `distribution`; `timeout_s` is for one attempt
-    of a row, of which there are `attempts` when the host fails. `image` is for rows that name none."""
-
-    run_name: str
-    distribution: Mapping[str, float]
-    toolsets: tuple[str, ...] | None = None
-    seed: int = 0
-    max_iterations: int = 10
-    timeout_s: float | None = None
-    require_reasoning: bool = True
-    attempts: int = 1
-    image: str | None = None
-
-
-def toolsets_for(row: PromptRow, settings: RowSettings) -> tuple[str, ...]:
-    """The toolsets of a row: its own, the run's, or a sample of the distribution."""
-    if row.toolsets is not None:
-        return row.toolsets
-    if settings.toolsets is not None:
-        return settings.toolsets
-    seed = f"{settings.seed}:{row.index}:{row.content_hash}"
-    return sample_toolsets(settings.distribution, seed=seed)
 
 
 async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings) -> Record:

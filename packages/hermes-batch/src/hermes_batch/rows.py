@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from hermes_messages import HermesError, SystemMessage, UserMessage, content_text, validate
-from hermes_messages.argument_text import JsonObject
 from hermes_messages.openai_shape import messages_from_dicts, to_dicts
+
+if TYPE_CHECKING:
+    from hermes_messages.argument_text import JsonObject
+else:  # a row is read back from bytes by its types, and msgspec can not read a type that names itself
+    JsonObject = dict[str, object]
 
 __all__ = ["BadRow", "PromptRow", "Row", "read_row"]
 

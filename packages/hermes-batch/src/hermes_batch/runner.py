@@ -21,7 +21,7 @@ from hermes_batch.merge import merge_run
 from hermes_batch.packed import FinishedRows
 from hermes_batch.plan import RetryPolicy, make_plan
 from hermes_batch.progress import NoProgress, Progress, SteadyProgress, progress_for
-from hermes_batch.row_runner import RowSettings
+from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowLike, row_source
 from hermes_batch.run_files import RunFiles
 from hermes_batch.shards import ShardWriter, mend_torn_tails, scan_recorded, shard_names

@@ -1,0 +1,304 @@
+"""What every engine does: rows here and rows on Ray actors come to the same records, files and ends."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+
+from hermes_batch import BatchRunner, BatchStatistics, RunAbortedError, row_retries
+from hermes_batch.records import Record, decode_record
+from hermes_messages import ConfigurationError
+
+AGENTS = """
+import asyncio, os, signal
+from hermes_batch.testing import ScriptedAgents, conversation, failed_conversation
+from hermes_messages import ErrorKind
+
+WHERE = {where!r}
+
+def note(file, text):
+    fd = os.open(os.path.join(WHERE, file), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(fd, (text + "\\n").encode())
+    os.close(fd)
+
+def times(prompt):
+    with open(os.path.join(WHERE, "paid"), encoding="utf-8") as paid:
+        return paid.read().split("\\n").count(prompt)
+
+async def behave(prompt):
+    note("paid", prompt)
+    match prompt.partition(" ")[0]:
+        case "slow":
+            await asyncio.sleep(0.2)
+        case "hang":
+            await asyncio.Event().wait()
+        case "raise":
+            raise RuntimeError("a broken agent")
+        case "refused":
+            return failed_conversation(prompt, error="no, not this", kind=ErrorKind.CONTENT_POLICY)
+        case "unreachable":
+            return failed_conversation(prompt, error="no route", kind=ErrorKind.TRANSPORT)
+        case "once" if times(prompt) == 1:
+            return failed_conversation(prompt, error="no route", kind=ErrorKind.TRANSPORT)
+        case "thoughtless":
+            return conversation(prompt, answer="done")
+        case "deadly":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return conversation(prompt, answer="done: " + prompt, echo="x", reasoning="because")
+
+class Agents(ScriptedAgents):
+    def create_agent(self, request):
+        note("directories", request.cwd)
+        note("workers", str(os.getpid()))
+        return super().create_agent(request)
+
+    async def close(self):
+        note("closed", str(os.getpid()))
+
+def make():
+    return Agents(behave)
+"""
+
+Engine = dict[str, Any]
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray_cluster)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "local":
+        return {"engine": "local"}
+    address = request.getfixturevalue("ray_address")
+    return {"engine": "ray", "engine_settings": {"address": address, "cpus_per_actor": 0.1}}
+
+
+def with_two_workers(engine: Engine) -> Engine:
+    settings = engine.get("engine_settings")
+    return engine if settings is None else engine | {"engine_settings": settings | {"actors": 2}}
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(row_retries, "_FIRST_PAUSE_S", 0.0)
+    (tmp_path / f"agents_{tmp_path.name}.py").write_text(AGENTS.format(where=str(tmp_path)))
+    return tmp_path
+
+
+def runner(where: Path, rows: list[Any], engine: Engine, **options: Any) -> BatchRunner:
+    lines = [row if isinstance(row, str) and row.startswith("{") else as_row(row) for row in rows]
+    (where / "p.jsonl").write_text("".join(line + "\n" for line in lines))
+    settings: dict[str, Any] = {
+        "run_name": "r",
+        "output_dir": where,
+        "agent_factory": f"agents_{where.name}:make",
+        "num_workers": 4,
+    }
+    return BatchRunner(where / "p.jsonl", **(settings | engine | options))
+
+
+def as_row(row: Any) -> str:
+    return json.dumps(row if isinstance(row, dict) else {"prompt": row})
+
+
+def noted(where: Path, file: str) -> list[str]:
+    return (where / file).read_text().splitlines() if (where / file).exists() else []
+
+
+def records(where: Path, run: str = "r") -> list[Record]:
+    shards = sorted((where / run / "shards").glob("*.jsonl"))
+    found = [decode_record(line) for shard in shards for line in shard.read_bytes().split(b"\n")[:-1]]
+    return sorted(found, key=lambda record: record.prompt_index)
+
+
+def merged(where: Path) -> list[int]:
+    lines = (where / "r/trajectories.jsonl").read_bytes().split(b"\n")[:-1]
+    return [decode_record(line).prompt_index for line in lines]
+
+
+def kept(record: Record) -> dict[str, Any]:
+    """What must be the same wherever a row ran."""
+    varies = {"session_id", "duration_s", "finished_at"}
+    return {name: value for name, value in asdict(record).items() if name not in varies}
+
+
+async def stop_when(where: Path, reached: Callable[[], bool], stop: Callable[[], None]) -> None:
+    while not reached():  # noqa: ASYNC110 - another process makes it come true
+        await asyncio.sleep(0.005)
+    stop()
+
+
+async def run_and(batch: BatchRunner, watcher: Any, *, resume: bool = False) -> BatchStatistics:
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(batch.run(resume=resume))
+        group.create_task(watcher)
+    return await running
+
+
+MIXED: list[Any] = [
+    {"prompt": "héllo \u2028 x", "id": "a", "metadata": {"n": 10**30, "f": 1.5}, "more": [None, {"x": []}]},
+    "{not json",
+    {"prompt": ["first", "second"], "system": "Be brief.", "toolsets": ["one", "two"]},
+    {
+        "prompt": [
+            {"role": "user", "content": "was said"},
+            {"role": "assistant", "content": "was answered", "unknown": {"kept": 1}},
+            {"role": "user", "content": [{"type": "text", "text": "parts"}]},
+        ]
+    },
+    "thoughtless row",
+    "raise this",
+    "refused row",
+    {"prompt": "nowhere", "cwd": "/no/such/directory"},
+    "hang on",
+    *(f"row {number}" for number in range(20)),
+]
+
+
+def test_every_row_ends_as_the_same_record_wherever_it_ran(where: Path, engine: Engine) -> None:
+    options: dict[str, Any] = {"row_timeout_s": 2.0, "distribution": {"a": 0.5, "b": 0.5}, "seed": 5}
+    statistics = asyncio.run(runner(where, MIXED, with_two_workers(engine), **options).run())
+    assert (statistics.total, statistics.ok, statistics.error, statistics.discarded) == (29, 23, 5, 1)
+    assert statistics.errors_by_kind == {
+        "internal_error": 1,
+        "bad_row": 2,
+        "no_reasoning": 1,
+        "provider_error:content_policy": 1,
+        "row_timeout": 1,
+    }
+    reference = runner(where, MIXED, {"engine": "local"}, run_name="reference", **options)
+    asyncio.run(reference.run())
+    assert [kept(record) for record in records(where)] == [kept(r) for r in records(where, "reference")]
+    assert merged(where) == [0, 2, 3, *range(9, 29)]
+    assert len(noted(where, "directories")) == 2 * 27
+    assert not any(Path(directory).exists() for directory in noted(where, "directories"))
+    assert len(set(noted(where, "closed"))) == (1 if engine["engine"] == "local" else 3)
+
+
+def test_a_stop_lets_running_rows_end_and_resume_runs_the_others_once(where: Path, engine: Engine) -> None:
+    rows = [f"slow {number}" for number in range(16)]
+    batch = runner(where, rows, engine, batch_size=3)
+    watcher = stop_when(where, lambda: len(noted(where, "paid")) >= 6, batch.request_stop)
+    stopped = asyncio.run(run_and(batch, watcher))
+    assert stopped.interrupted
+    assert stopped.ok == len(noted(where, "paid")) < 16
+    checkpoint = json.loads((where / "r/checkpoint.json").read_text())
+    assert (checkpoint["finished"], checkpoint["total"]) == (stopped.ok, 16)
+    assert asyncio.run(batch.run(resume=True)).ok == 16
+    assert Counter(noted(where, "paid")) == Counter(rows)
+    assert merged(where) == list(range(16))
+
+
+def test_a_stop_at_once_cancels_rows_that_hang_and_cleans_up_after_them(where: Path, engine: Engine) -> None:
+    batch = runner(where, ["row 0", *(f"hang {number}" for number in range(4))], engine)
+    watcher = stop_when(where, lambda: len(noted(where, "paid")) >= 5, lambda: batch.request_stop(now=True))
+    stopped = asyncio.run(run_and(batch, watcher))
+    assert (stopped.ok, stopped.pending, stopped.interrupted) == (1, 4, True)
+    assert not any(Path(directory).exists() for directory in noted(where, "directories"))
+    assert noted(where, "closed")
+
+
+def test_rows_that_hang_end_with_the_grace_time(where: Path, engine: Engine) -> None:
+    batch = runner(where, ["hang 0"], engine, grace_s=0.1)
+    watcher = stop_when(where, lambda: bool(noted(where, "paid")), batch.request_stop)
+    assert asyncio.run(run_and(batch, watcher)).pending == 1
+
+
+def test_rows_are_tried_again_and_tombstones_are_not_paid_again(where: Path, engine: Engine) -> None:
+    rows = ["once 0", "refused 1", "thoughtless 2", "row 3"]
+    first = asyncio.run(runner(where, rows, engine, attempts=3).run())
+    assert (first.ok, first.error, first.discarded) == (2, 1, 1)
+    assert Counter(noted(where, "paid")) == {"once 0": 2, "refused 1": 1, "thoughtless 2": 1, "row 3": 1}
+    again = runner(where, rows, engine, retry_failed=True, retry_discarded=True)
+    asyncio.run(again.run(resume=True))
+    assert Counter(noted(where, "paid")) == {"once 0": 2, "refused 1": 2, "thoughtless 2": 2, "row 3": 1}
+
+
+def test_the_first_failed_row_ends_a_run_that_fails_fast(where: Path, engine: Engine) -> None:
+    rows = ["row 0", "refused 1", *(f"slow {number}" for number in range(20))]
+    with pytest.raises(RunAbortedError, match="row 1 failed"):
+        asyncio.run(runner(where, rows, engine, fail_fast=True, num_workers=2).run())
+    assert len(noted(where, "paid")) < 8
+    assert {record.prompt_index for record in records(where)} >= {0, 1}
+
+
+def test_a_host_that_is_away_ends_the_run_and_resume_goes_on(where: Path, engine: Engine) -> None:
+    rows = ["row 0", *(f"once {number}" for number in range(1, 9))]
+    with pytest.raises(RunAbortedError, match="could not be reached for 3 rows in a row"):
+        asyncio.run(runner(where, rows, engine, num_workers=1).run())
+    assert noted(where, "paid") == rows[:4]
+    assert asyncio.run(runner(where, rows[:4], engine, num_workers=1).run(resume=True)).ok == 4
+
+
+def test_agents_that_can_not_be_made_end_the_run_before_anything_is_written(
+    where: Path, engine: Engine
+) -> None:
+    with pytest.raises(ConfigurationError, match="'no_such_module_of_agents'"):
+        asyncio.run(runner(where, ["row 0"], engine, agent_factory="no_such_module_of_agents:make").run())
+    assert not (where / "r").exists()
+
+
+PROGRAM = """
+import json, sys
+from hermes_batch.cli import main
+
+sys.path.insert(0, sys.argv[1])
+sys.exit(main(["run", "--resume", *sys.argv[2:]]))
+"""
+
+
+def program(where: Path, rows: list[str], engine: Engine) -> list[str]:
+    runner(where, rows, {"engine": "local"})
+    settings = [f"--engine-setting={key}={value}" for key, value in engine.get("engine_settings", {}).items()]
+    return [
+        sys.executable, "-c", PROGRAM, str(where), f"--dataset-file={where / 'p.jsonl'}", "--run-name=r",
+        f"--output-dir={where}", f"--agent-factory=agents_{where.name}:make", "--num-workers=4",
+        "--batch-size=7", f"--engine={engine['engine']}", *settings,
+    ]  # fmt: skip
+
+
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+    deadline = time.monotonic() + 60
+    while not reached() and (process is None or process.poll() is None):
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_ctrl_c_stops_a_run_of_the_command_line_in_order(where: Path, engine: Engine) -> None:
+    rows = [f"slow {number}" for number in range(24)]
+    command = program(where, rows, engine)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_until(lambda: len(noted(where, "paid")) >= 5, process)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told.decode()
+    assert b"stopping: running rows may end" in told
+    assert b"Traceback" not in told
+    done = subprocess.run(command, capture_output=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr.decode()
+    assert Counter(noted(where, "paid")) == Counter(rows)
+
+
+def test_a_driver_that_is_killed_leaves_no_worker_behind_and_pays_no_finished_row_again(
+    where: Path, engine: Engine
+) -> None:
+    rows = [f"slow {number}" for number in range(24)]
+    command = program(where, rows, with_two_workers(engine))
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: len(noted(where, "paid")) >= 6, process)
+        process.kill()
+    workers = {int(pid) for pid in noted(where, "workers")}
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    done = subprocess.run(command, capture_output=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr.decode()
+    paid = Counter(noted(where, "paid"))
+    assert set(paid) == set(rows)
+    assert sum(paid.values()) - len(rows) <= 4
+    assert merged(where) == list(range(24))
