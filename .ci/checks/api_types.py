@@ -86,9 +86,8 @@ def _function(old: griffe.Function, new: griffe.Function, path: str, *, exact: b
     for label in _KINDS:
         if (label in old.labels) != (label in new.labels):
             yield path, f"{label} {'no longer' if label in old.labels else 'now'}"
-    before, after = _overloads(old), _overloads(new)
-    if before or after:  # what callers see; the signature of the implementation is no promise
-        if (before or {_signature(old)}) - (after or {_signature(new)}):
+    if old.overloads or new.overloads:  # what callers see; the signature of the implementation is no promise
+        if not all(any(_fits(one, other) for other in _overloads(new)) for one in _overloads(old)):
             yield path, "its overloads changed"
         return
     given, now = {p.name: p for p in old.parameters}, {p.name: p for p in new.parameters}
@@ -105,12 +104,21 @@ def _function(old: griffe.Function, new: griffe.Function, path: str, *, exact: b
         yield path, f"type of the result changed: {old.returns} -> {new.returns}"
 
 
-def _overloads(function: griffe.Function) -> set[str]:
-    return {_signature(overload) for overload in function.overloads or ()}
+def _overloads(function: griffe.Function) -> list[griffe.Function]:
+    return list(function.overloads or [function])
 
 
-def _signature(function: griffe.Function) -> str:
-    return f"({', '.join(str(p) for p in function.parameters)}) -> {function.returns}"
+def _fits(old: griffe.Function, new: griffe.Function) -> bool:
+    """Whether every call of the signature `old` is one of `new`, with the same result."""
+    given, now = {p.name: p for p in old.parameters}, {p.name: p for p in new.parameters}
+    kept = [name for name in now if name in given]
+    return (
+        list(given) == kept
+        and all(now[n].kind is p.kind and (p.required or not now[n].required) for n, p in given.items())
+        and all(_parts(p.annotation) <= _parts(now[n].annotation) for n, p in given.items())
+        and not any(p.required for n, p in now.items() if n not in given)
+        and _parts(new.returns) <= _parts(old.returns)
+    )
 
 
 def _parts(annotation: str | griffe.Expr | None) -> set[str]:

@@ -276,6 +276,13 @@ BREAKING: dict[str, tuple[Edit, str]] = {
 }
 
 HARMLESS: dict[str, Edit] = {
+    "a_new_overload": acme(
+        "@overload\ndef either(value: str)",
+        "@overload\ndef either(value: bytes) -> Big: ...\n@overload\ndef either(value: str)",
+    ),
+    "a_new_optional_parameter_of_an_overload": acme(
+        "either(value: int) -> Small", "either(value: int, *, exact: bool = False) -> Small"
+    ),
     "a_new_function": acme(
         '"stream",\n]', '"stream", "fresh",\n]\n\ndef fresh() -> None:\n    return None\n'
     ),
