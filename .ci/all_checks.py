@@ -63,8 +63,9 @@ def static_steps() -> Iterator[Step]:
         yield types(f"{package} tests", [Path("packages", package, "tests")], f"packages/{package}/tests:.ci")
     tests = ROOT / "tests-integration"
     folders = sorted(path.relative_to(ROOT) for path in tests.glob("*") if any(path.glob("*.py")))
-    for folder in (Path("benchmarks"), Path("examples"), *folders):
+    for folder in (Path("benchmarks"), *folders):
         yield types(str(folder), [folder], f"{folder}:.ci")
+    yield types("examples", [Path("examples")], "examples:examples/third_party/src:.ci")
     yield Step("layers", [["lint-imports", "--no-logo"]])
     for check in ("async_audit", "sibling_ranges", "house_rules"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
