@@ -13,6 +13,7 @@ import pytest
 from hermes_messages import (
     ConfigurationError,
     HermesError,
+    ToolCall,
     ToolDeclarationError,
     ToolMessage,
     UnknownNameError,
@@ -837,5 +838,87 @@ def test_a_closed_executor_runs_nothing_until_it_is_opened_again(bench: Any, run
         await executor.open()
         await executor.open()
         assert (await bench.outcome(executor, bench.call("look"))).results[0].status == "ok"
+
+    run_async(main())
+
+
+def test_tools_are_read_anew_only_where_they_changed(bench: Any, run_async: Any) -> None:
+    class Group:
+        name = "group"
+        tools: tuple[Any, ...] = (ToolDouble("a"),)
+
+    async def main() -> None:
+        group = Group()
+        executor = Executor((group,), (ToolDouble("z"),))
+        first = (await executor.refresh(bench.turn())).tools
+        assert (await executor.refresh(bench.turn())).tools is first
+        group.tools = (*group.tools, ToolDouble("b"))
+        assert [spec.name for spec in (await executor.refresh(bench.turn())).tools] == ["a", "b", "z"]
+        group.tools = (ToolDouble("a"), group.tools[1])
+        assert (await executor.refresh(bench.turn())).tools[0] is group.tools[0].spec
+
+    run_async(main())
+
+
+class Telling:
+    """An interrupt that calls who listens."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self.listeners: list[Any] = []
+
+    async def wait(self) -> None:
+        raise AssertionError("nobody has to wait for this one")
+
+    def on_request(self, listener: Any) -> Any:
+        self.listeners.append(listener)
+        return lambda: self.listeners.remove(listener)
+
+    def request(self) -> None:
+        self.requested = True
+        for listener in self.listeners:
+            asyncio.get_running_loop().call_soon(listener)
+
+
+def test_a_round_makes_one_task_for_each_call_and_no_other(
+    bench: Any, run_async: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        executor = Executor((), (ToolDouble("a", scheduling="parallel"),))
+        await executor.refresh(bench.turn())
+        signal = Telling()
+        context = bench.context(interrupt=signal)
+        made: list[object] = []
+        loop = asyncio.get_running_loop()
+        real = loop.create_task
+
+        def counted(work: Any, **rest: Any) -> Any:
+            made.append(work)
+            return real(work, **rest)
+
+        monkeypatch.setattr(loop, "create_task", counted)
+        asked = [ToolCall(str(number), "a", "{}") for number in range(3)]
+        outcome = await executor.execute(asked, context)
+        assert len(made) == 3
+        assert [result.status for result in outcome.results if result is not None] == ["ok"] * 3
+        assert signal.listeners == []
+
+    run_async(main())
+
+
+def test_a_signal_that_calls_back_stops_the_tools_of_a_round(bench: Any, run_async: Any) -> None:
+    async def main() -> None:
+        hanging = ToolDouble("a", [None], scheduling="sequential")
+        executor = Executor((), (hanging, ToolDouble("b")))
+        await executor.refresh(bench.turn())
+        signal = Telling()
+        context = bench.context(interrupt=signal)
+        asked = [ToolCall("1", "a", "{}"), ToolCall("2", "b", "{}")]
+        running = asyncio.create_task(executor.execute(asked, context))
+        await hanging.started(1)
+        signal.request()
+        outcome = await running
+        statuses = [result.status for result in outcome.results if result is not None]
+        assert statuses == ["interrupted", "not_started"]
 
     run_async(main())

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from hermes_messages import ToolCall
 from hermes_messages.protocols import RoundContext, ToolCallContext
-from hermes_tools.command_runner import CommandRunner, HostCommands
 from hermes_tools.secrets import SecretMasker
 
 if TYPE_CHECKING:
+    from hermes_tools.command_runner import CommandRunner
     from hermes_tools.resources import TaskResources
 
 __all__ = ["CallContext"]
-
-_HOST = HostCommands()
 
 
 class CallContext:
@@ -44,7 +42,7 @@ class CallContext:
         self.resources = resources
         self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots
-        self.commands: CommandRunner = commands or _HOST
+        self._commands = commands
 
     @classmethod
     def of(cls, context: ToolCallContext, resources: TaskResources) -> CallContext:
@@ -52,6 +50,17 @@ class CallContext:
         if isinstance(context, CallContext):
             return context
         return cls(context.call, context.round, resources=resources)
+
+    @property
+    def commands(self) -> CommandRunner:
+        """What starts shell commands where the task's are to run."""
+        if self._commands is None:
+            from hermes_tools.command_runner import (
+                HostCommands,
+            )  # it loads what reads files and runs processes
+
+            self._commands = HostCommands()
+        return self._commands
 
     @property
     def session_id(self) -> str:

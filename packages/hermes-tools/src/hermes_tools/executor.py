@@ -291,12 +291,12 @@ class Executor:
         usable, unknown = _without(usable, self._settings.disabled_tools)
         known = {item.name for item in absent}
         absent += [item for item in unknown if item.name not in known]
-        seen = [(tool, tool.spec) for tool in usable]
-        if len(seen) != len(self._seen) or any(
-            one is not other or spec is not before
-            for (one, spec), (other, before) in zip(seen, self._seen, strict=True)
+        if len(usable) != len(self._seen) or not all(
+            tool is known_tool and tool.spec is spec
+            for tool, (known_tool, spec) in zip(usable, self._seen, strict=True)
         ):
-            self._registry, self._seen = ToolRegistry(usable), seen
+            self._registry = ToolRegistry(usable)
+            self._seen = [(tool, tool.spec) for tool in usable]
         return self._registry, tuple(absent)
 
 
