@@ -202,7 +202,7 @@ class SummaryCallEnded(Struct, frozen=True, tag=True):
 
 
 WatchedEvent = TurnEvent | ModelCallStarted | ModelCallEnded | SummaryCallEnded
-"""What a hook that watches a turn is told; only the `TurnEvent`s of it reach callbacks and streams."""
+"""What a hook that watches a turn is told; callbacks and streams hear of each `TurnEvent` in it only."""
 
 
 @runtime_checkable
