@@ -40,7 +40,7 @@ class Layers:
             "keep_alive": True,
             "max_connections": connections,
         }
-        self._base_url = base_url
+        self._base_url, self._settings = base_url, settings
         self._provider = from_profile("custom", ProviderOptions(base_url=base_url, settings=settings))
 
     def new(self, past: int = 0) -> Agent:
@@ -62,6 +62,7 @@ class Layers:
                 toolsets=["todo"],
                 api_key="none",
                 model="bench",
+                provider_settings=self._settings,
                 num_workers=workers,
                 require_reasoning=False,
             ).run()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import enum
 import json
@@ -285,3 +286,40 @@ def test_an_argument_that_does_not_exist_is_named_with_the_nearest(bench: Any) -
     [result] = bench.run(bench.call("open_it", {"path": "a", "mod": "w"}), tools=(open_it,))
     assert result.status == "error"
     assert "there is no argument 'mod'; did you mean 'mode'?" in result.content
+
+
+def test_functions_of_one_text_are_told_apart_by_what_their_hints_mean() -> None:
+    def declared(kind: type, default: object) -> FunctionTool:
+        async def take(value: kind, more: int = default) -> str:  # type: ignore[valid-type, assignment]
+            """Take it."""
+            return f"{value!r} {kind}"  # named here, it can be found by the hint
+
+        return tool(take)
+
+    numbers, again, texts, seven = (
+        declared(int, 1), declared(int, 1), declared(str, 1), declared(int, 7)
+    )  # fmt: skip
+    assert again.spec == numbers.spec
+    assert again.function is not numbers.function
+    properties = [
+        msgspec.json.decode(bytes(one.spec.parameters))["properties"] for one in (numbers, texts, seven)
+    ]
+    assert [found["value"]["type"] for found in properties] == ["integer", "string", "integer"]
+    assert [found["more"]["default"] for found in properties] == [1, 1, 7]
+
+
+def test_a_tool_that_is_declared_again_runs_its_own_function() -> None:
+    def declared(answer: str) -> FunctionTool:
+        @tool
+        async def say() -> str:
+            """Say it."""
+            return answer
+
+        return say
+
+    first, second = declared("one"), declared("two")
+
+    async def main() -> list[object]:
+        return [await second.function(), await first.function()]
+
+    assert asyncio.run(main()) == ["two", "one"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Literal, cast
 
@@ -64,11 +65,18 @@ def load(group: Group, name: str) -> object:
     if name not in known:
         raise UnknownNameError(KINDS[group], name, known)
     try:
-        return known[name].load()
+        return _loaded(known[name])
     except ImportError as error:
         raise MissingDependencyError(
             f"{KINDS[group]} {name!r} needs {error.name or error}, which", f"pip install {wheel}"
         ) from error
+
+
+@cache
+def _loaded(point: EntryPoint) -> object:
+    """What is loaded is loaded: asked once for each agent, the import system would be asked each time."""
+    found: object = point.load()
+    return found
 
 
 def default_provider_name(environ: Mapping[str, str], base_url: str | None) -> str:

@@ -34,6 +34,9 @@ EXECUTOR: Final = "the tool executor"
 logger: logging.Logger = logging.getLogger(__name__)
 
 
+_SPREAD = random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+
 class Wiring:
     """What an agent runs on. Objects of the host's are opened, which does nothing twice, and never closed."""
 
@@ -108,7 +111,7 @@ class Wiring:
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
             clock=SystemClock(),
-            rng=random.Random(),  # noqa: S311 - spreads retries, guards nothing
+            rng=_SPREAD,
         )
 
     async def open(self) -> None:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from hermes_tools import files
 from hermes_tools.errors import ToolFailure
 from hermes_tools.processes import ChildProcess
-from hermes_tools.secrets import scrubbed_environment
+from hermes_tools.secrets import COMMAND_VARIABLES, scrubbed_environment
 
 __all__ = [
-    "FIXED_ENVIRONMENT",
     "CommandProcess",
     "CommandRunner",
     "HostCommands",
@@ -25,7 +24,6 @@ __all__ = [
 ]
 
 _SHELLS = ("/bin/bash", "/bin/sh")
-FIXED_ENVIRONMENT = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 
 
 class CommandProcess(Protocol):
@@ -111,7 +109,7 @@ def command_place(cwd: str, workdir: str | None) -> str:
 
 def command_environment() -> dict[str, str]:
     """What a command sees of our environment: all but credentials, and no pager that waits for a key."""
-    return scrubbed_environment(os.environ) | FIXED_ENVIRONMENT
+    return scrubbed_environment(os.environ) | COMMAND_VARIABLES
 
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -126,8 +127,15 @@ def check_tool(tool: Tool) -> JsonObject:
     if not name.strip():
         raise ToolDeclarationError(f"{tool!r} has an empty name")
     try:
-        return msgspec.json.decode(tool.spec.parameters, type=dict[str, typing.Any])
+        return _decoded(bytes(tool.spec.parameters))
     except msgspec.DecodeError as error:
         raise ToolDeclarationError(
             f"tool {name!r}: its parameters are no JSON schema object: {error}"
         ) from None
+
+
+@lru_cache(maxsize=512)
+def _decoded(parameters: bytes) -> JsonObject:
+    """A schema; executors share it, and read it only."""
+    schema: JsonObject = msgspec.json.decode(parameters, type=dict[str, typing.Any])
+    return schema

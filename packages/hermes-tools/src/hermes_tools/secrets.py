@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["MASK", "SecretMasker", "is_secret_name", "scrubbed_environment", "secret_values"]
+__all__ = [
+    "COMMAND_VARIABLES",
+    "MASK",
+    "SecretMasker",
+    "is_secret_name",
+    "scrubbed_environment",
+    "secret_values",
+]
 
 MASK = "[hidden]"
+COMMAND_VARIABLES: Final = {
+    "TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"
+}  # fmt: skip
+"""What every command sees: no pager, and no question about a credential, waits for a key."""
 _SHORTEST = 8
 _WORDS = (
     "KEY|KEYS|APIKEY|TOKEN|TOKENS|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|CREDENTIAL|CREDENTIALS"

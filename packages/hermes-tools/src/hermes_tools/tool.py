@@ -20,6 +20,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable
+from types import CellType
 from typing import Any, overload
 
 import msgspec
@@ -117,11 +118,22 @@ def tool(
     """
 
     def declare(function: ToolFunction) -> FunctionTool:
-        return msgspec.structs.replace(
+        key = _declared_before(
+            function, (name, description, scheduling, timeout_s, output_limit, changes_files, idempotent)
+        )
+        known = None if key is None else _remembered.get(key)
+        if known is not None:
+            return msgspec.structs.replace(known, function=function)
+        declared = msgspec.structs.replace(
             _declare(function, name, description, scheduling, timeout_s, output_limit),
             changes_files=changes_files,
             idempotent=idempotent,
         )
+        if key is not None:
+            if len(_remembered) >= _MOST_REMEMBERED:
+                _remembered.clear()
+            _remembered[key] = declared
+        return declared
 
     return declare if function is None else declare(function)
 
@@ -162,6 +174,40 @@ def _declare(
         timeout_s=timeout_s,
         output_limit=output_limit,
     )
+
+
+_MOST_REMEMBERED = 512
+_remembered: dict[tuple[object, ...], FunctionTool] = {}
+"""Toolsets declare their tools anew for each executor, as functions that differ in nothing but closures, and
+reading type hints costs more than all else of making one. Each tool here keeps what its key names alive."""
+
+
+def _declared_before(function: ToolFunction, options: tuple[object, ...]) -> tuple[object, ...] | None:
+    """What a declaration depends on, in a form that can be compared; None for what is no plain function."""
+    if not inspect.isfunction(function):
+        return None
+    hints = function.__annotations__
+    names = [hint for hint in hints.values() if isinstance(hint, str)]
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return (
+        *options,
+        function.__code__,
+        function.__name__,
+        function.__doc__,
+        id(function.__globals__),
+        *((name, hint if isinstance(hint, str) else id(hint)) for name, hint in hints.items()),
+        *(id(default) for default in function.__defaults__ or ()),
+        *((name, id(default)) for name, default in (function.__kwdefaults__ or {}).items()),
+        # A closure counts where a hint may speak of it: two functions of one code may mean other types.
+        *(id(_content(cell)) for name, cell in cells if any(name in hint for hint in names)),
+    )
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is still empty
+        return cell
 
 
 def _function_name(function: object) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError, JsonValue, UnknownNameError
-from hermes_messages.protocols import Tool, Toolset, TurnContext
+from hermes_messages.protocols import Tool, Toolset, ToolsetFactory, TurnContext
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -120,10 +120,15 @@ def load_toolsets(
     return [_make(points[name]) for name in sorted(wanted)]
 
 
+@cache
+def _loaded(point: EntryPoint) -> ToolsetFactory:
+    factory: ToolsetFactory = point.load()
+    return factory
+
+
 def _make(point: EntryPoint) -> Toolset:
     try:
-        factory = point.load()
-        toolset: Toolset = factory()
+        toolset: Toolset = _loaded(point)()
     except (ImportError, AttributeError, TypeError) as error:
         raise ConfigurationError(
             f"toolset {point.name!r} ({point.value}) can not be loaded: {error}; "

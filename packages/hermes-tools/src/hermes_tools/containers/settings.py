@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError
-from hermes_tools.command_runner import FIXED_ENVIRONMENT
 from hermes_tools.containers.script import KEEP_ALIVE, SCRIPT
+from hermes_tools.secrets import COMMAND_VARIABLES
 
 __all__ = [
     "HOST_LABEL",
@@ -107,6 +107,6 @@ def _field(key: str, value: str) -> str:
 
 def exec_words(name: str, *, token: str, command: str, cwd: str, with_input: bool) -> Sequence[str]:
     """The words that start a command in the container `name`."""
-    environment = [word for pair in FIXED_ENVIRONMENT.items() for word in ("--env", "=".join(pair))]
+    environment = [word for pair in COMMAND_VARIABLES.items() for word in ("--env", "=".join(pair))]
     script = ["/bin/sh", "-c", SCRIPT, "hermes", token, cwd, "input" if with_input else "none", command]
     return ["exec", "--interactive", *environment, name, *script]
