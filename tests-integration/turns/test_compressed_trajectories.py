@@ -7,10 +7,10 @@ import importlib.util
 import json
 import re
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
+from socket_host import SocketHost
 
 from hermes_batch import BatchRunner
 from hermes_batch.cli import main
@@ -56,55 +56,36 @@ def rows_of(files: RunFiles) -> list[dict[str, Any]]:
     return [json.loads(line) for line in files.compressed.read_bytes().split(b"\n")[:-1]]
 
 
-class Host:
+class Host(SocketHost):
     """A chat completions host that fails as told and counts who asked, and how many at once."""
 
+    headers = "\r\nretry-after: 0"
+
     def __init__(self, *failures: tuple[str, str]) -> None:
-        self.failures = dict(failures)
+        self._failures = dict(failures)
+        self._at_once = 0
         self.asked: list[str] = []
-        self.at_once = self.most_at_once = 0
+        self.most_at_once = 0
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        body = json.loads(await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0])))
-        prompt = body["messages"][-1]["content"]
-        found = re.search(r"(\w+) at \d+ o'clock", prompt)
+    async def respond(self, asked: dict[str, Any]) -> tuple[str, str]:
+        found = re.search(r"(\w+) at \d+ o'clock", asked["messages"][-1]["content"])
         city = found[1] if found else "?"
         self.asked.append(city)
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
         await asyncio.sleep(0.02)
-        status, text = "200 OK", f"{city} stayed sunny."
-        if city in self.failures:
-            status = self.failures[city]
+        self._at_once -= 1
+        if city in self._failures:
+            status = self._failures[city]
             if status.startswith("429"):
-                del self.failures[city]
-        delta = {"choices": [{"index": 0, "delta": {"content": text}}]}
+                del self._failures[city]
+            return status, '{"error": {"message": "not now"}}'
+        delta = {"choices": [{"index": 0, "delta": {"content": f"{city} stayed sunny."}}]}
         end = {
             "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 70, "completion_tokens": 7, "total_tokens": 77},
         }
-        sent = f"data: {json.dumps(delta)}\n\ndata: {json.dumps(end)}\n\ndata: [DONE]\n\n"
-        kind = "text/event-stream"
-        if not status.startswith("200"):
-            kind, sent = "application/json", json.dumps({"error": {"message": "not now"}})
-        head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nretry-after: 0\r\nconnection: close"
-        writer.write(f"{head}\r\n\r\n{sent}".encode())
-        await writer.drain()
-        self.at_once -= 1
-        writer.close()
-        await writer.wait_closed()
+        return "200 OK", f"data: {json.dumps(delta)}\n\ndata: {json.dumps(end)}\n\ndata: [DONE]\n\n"
 
 
 def test_summaries_are_retried_fallen_back_from_and_limited_like_any_request(tmp_path: Path) -> None:
@@ -121,11 +102,13 @@ def test_summaries_are_retried_fallen_back_from_and_limited_like_any_request(tmp
                 output_dir=tmp_path,
                 settings=SETTINGS,
                 provider="custom",
-                base_url=first.address,
+                base_url=f"{first.address}/v1",
                 api_key="sk-of-nobody",
                 model="small",
                 provider_settings={"max_concurrent": 2},
-                fallback_models=[{"provider": "custom", "base_url": second.address, "model": "other"}],
+                fallback_models=[
+                    {"provider": "custom", "base_url": f"{second.address}/v1", "model": "other"}
+                ],
                 num_workers=4,
             )
             return await compressor.run(), first, second

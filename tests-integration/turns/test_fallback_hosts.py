@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
+from socket_host import SocketHost
 
 from hermes_loop import AIAgent
 from hermes_messages import AssistantMessage, ErrorKind, ToolMessage, validate
@@ -20,34 +20,16 @@ LONG_ID = "call_abc|fc_HIR/d_iG+012345678901234567890123456789012345678901234567
 SIGNATURE = "EqQBCkYIBxgCKkA"
 
 
-class Host:
-    """Answers each POST with the next body, as server-sent events, and keeps what it was asked."""
+class Host(SocketHost):
+    """Answers each POST with the next body and keeps what it was asked."""
 
     def __init__(self, *answers: tuple[str, str]) -> None:
         self._answers = list(answers)
         self.asked: list[dict[str, Any]] = []
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(head.split("content-length:")[1].split("\r\n")[0])
-        self.asked.append(json.loads(await reader.readexactly(length)))
-        status, body = self._answers.pop(0)
-        kind = "text/event-stream" if status.startswith("200") else "application/json"
-        writer.write(f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n{body}".encode())
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+    async def respond(self, asked: dict[str, Any]) -> tuple[str, str]:
+        self.asked.append(asked)
+        return self._answers.pop(0)
 
 
 def chat(*deltas: dict[str, Any], finish: str | None = None) -> str:

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from socket_host import SocketHost
 
 from hermes_loop import AIAgent
 from hermes_loop.otel import OpenTelemetryHook
@@ -25,36 +25,20 @@ pytestmark = pytest.mark.needs("hermes-loop", "hermes-providers", "hermes-tools"
 KEY = "sk-0123456789abcdef"
 
 
-class Host:
+class Host(SocketHost):
     """A chat completions host that answers from a list of deltas, and fails once before the first."""
+
+    headers = "\r\nretry-after: 0"
 
     def __init__(self, *answers: dict[str, Any]) -> None:
         self._answers = list(answers)
-        self.asked = 0
+        self._asked = 0
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        await reader.readexactly(int(head.split("content-length:")[1].split("\r\n")[0]))
-        self.asked += 1
-        status, kind, body = "503 Busy", "application/json", '{"error": {"message": "busy"}}'
-        if self.asked > 1:
-            status, kind, body = "200 OK", "text/event-stream", _events(self._answers.pop(0))
-        start = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\nretry-after: 0\r\nconnection: close"
-        writer.write(f"{start}\r\n\r\n{body}".encode())
-        await writer.drain()
-        writer.close()
-        await writer.wait_closed()
+    async def respond(self, asked: dict[str, Any]) -> tuple[str, str]:
+        self._asked += 1
+        if self._asked == 1:
+            return "503 Busy", '{"error": {"message": "busy"}}'
+        return "200 OK", _events(self._answers.pop(0))
 
 
 def _events(delta: dict[str, Any]) -> str:
@@ -107,7 +91,7 @@ def test_a_real_turn_with_a_child_is_one_trace(tmp_path: Path) -> None:
         async with host, SessionDB(tmp_path / "state.db") as store:
             async with AIAgent(
                 provider="custom",
-                base_url=f"http://127.0.0.1:{host.port}/v1",
+                base_url=f"{host.address}/v1",
                 api_key=KEY,
                 model="small",
                 enabled_toolsets=["delegation", "file"],
@@ -177,7 +161,7 @@ def test_the_rows_of_a_batch_are_traces_of_their_own(tmp_path: Path) -> None:
         (tmp_path / "p.jsonl").write_text('{"prompt": "one"}\n{"prompt": "two"}\n{"prompt": "three"}\n')
         async with Host(*({"content": "Done."} for _ in range(3))) as host:
             options = f"""--dataset-file {tmp_path / "p.jsonl"} --run-name r --output-dir {tmp_path}
-                --base-url http://127.0.0.1:{host.port}/v1 --model small"""
+                --base-url {host.address}/v1 --model small"""
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", PROGRAM, *options.split(), stdout=subprocess.PIPE
             )

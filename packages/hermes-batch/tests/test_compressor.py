@@ -13,6 +13,7 @@ import datasets
 import pytest
 
 from hermes_batch import BatchRunner, RunAbortedError, RunLockedError
+from hermes_batch.cli_shared import run_until_signal
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.compression_report import CompressionReport
 from hermes_batch.compressor import TrajectoryCompressor
@@ -187,6 +188,27 @@ def test_a_stop_leaves_the_earlier_file_and_what_was_summed_up(tmp_path: Path) -
     assert len(rest.requests) == 2
 
 
+def test_a_signal_stops_it_in_order(tmp_path: Path) -> None:
+    files = finished_run(tmp_path, ["9 a", "9 b", "9 c"])
+
+    def answer(prompt: str) -> ConversationResult:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return conversation(prompt, answer="fine")
+
+    compressor = TrajectoryCompressor(
+        "r", output_dir=tmp_path, settings=SETTINGS, agent_factory=ScriptedAgents(answer), num_workers=1
+    )
+
+    async def main() -> CompressionReport:
+        return await run_until_signal(compressor, compressor.run())
+
+    assert asyncio.run(main()).interrupted
+    assert not files.compressed.exists()
+    rest = summing_up("fine")
+    assert compress(tmp_path, rest).summarised == 3
+    assert len(rest.requests) == 2
+
+
 def test_two_compressions_of_one_run_do_not_meet(tmp_path: Path) -> None:
     files = finished_run(tmp_path, ["9 a"])
 
@@ -233,6 +255,7 @@ def test_compressed_rows_export_and_load_like_the_others(tmp_path: Path) -> None
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
+from hermes_batch.cli_shared import run_until_signal
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.compressor import TrajectoryCompressor
 from hermes_batch.testing import ScriptedAgents, conversation

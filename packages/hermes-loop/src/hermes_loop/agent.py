@@ -83,7 +83,8 @@ class AIAgent:
 
     Tools: `enabled_toolsets` and `disabled_toolsets` by name, or `tools` of your own; `mcp_servers`,
     `tool_settings`, `approval_policy`, `checkpoints_enabled` (a snapshot before files change), and `cwd`,
-    where they work.
+    where they work. With `rerun_idempotent_tools`, calls that a crash left without a result run again where
+    their tools say that this does no harm.
 
     Limits: `max_iterations` model calls in a turn, `budget` for its tokens, cost and seconds; an
     `iteration_budget` holds for all turns, also of other agents that are given the same. `compression`
@@ -94,8 +95,8 @@ class AIAgent:
     `save_trajectories` (True: here, or a directory) adds each turn to a JSONL file.
 
     Who is told: `event_callback` of everything, the other callbacks of one thing each;
-    `clarify_callback` and `approval_callback` are asked. `hooks` change turns; `skip_memory` leaves those
-    of the memory alone.
+    `clarify_callback` and `approval_callback` are asked. `hooks` change turns or watch them; `skip_memory`
+    leaves those of the memory alone.
 
     Raises `ConfigurationError` for values that can not work, also a `TypeError` for an unknown keyword.
     """

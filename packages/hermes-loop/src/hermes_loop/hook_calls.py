@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
+import msgspec
 
 from hermes_loop.events import CALLBACK_GRACE_S, HookFailed, WatchedEvent
 from hermes_loop.result import list_failures
@@ -163,15 +164,8 @@ def watch_turn(turn: TurnState, deps: TurnDeps) -> None:
 
 
 def _tell(turn: TurnState, deps: TurnDeps, hook: SupportsTurnEvents, event: WatchedEvent) -> None:
-    context = WatchContext(
-        session_id=turn.session_id,
-        task_id=turn.task_id,
-        turn_id=turn.turn_id,
-        provider=turn.route.provider.name,
-        model=turn.route.model,
-        api_calls=turn.api_calls,
-        mask=lambda text: masked(text, deps.routes.secrets()),
-    )
+    known = msgspec.structs.asdict(_context(turn))
+    context = WatchContext(**known, mask=lambda text: masked(text, deps.routes.secrets()))
     try:
         hook.turn_event(context, event)
     except Exception as error:  # noqa: BLE001 - the host's code; reported once
