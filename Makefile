@@ -3,7 +3,7 @@
 PYTHON ?= python3
 IN_ENVIRONMENT = @$(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check fmt lint types api docs bench nightly clean
+.PHONY: help demo test check fmt lint types api docs matrix bench nightly clean
 
 help:
 	@echo "make demo      run the main job on a small prompt file (ARGS=\"...\" are options of hermes-batch run)"
@@ -12,6 +12,7 @@ help:
 	@echo "make api       write the snapshots of the public surfaces, after a change of a public name"
 	@echo "make unit-X    the tests of package X alone, in an environment of its own: make unit-hermes-loop"
 	@echo "make docs      the documentation as a site, in .cache/site; a warning is an error"
+	@echo "make matrix    subsets of the wheels, earlier releases beside this tree, sizes and import times: tables"
 	@echo "make bench     the benchmarks; make nightly: the tests with their full counts"
 	@echo "make clean     remove what the other targets made, apart from data/"
 
@@ -41,6 +42,9 @@ api:
 
 unit-%:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py "unit $*"
+
+matrix:
+	$(IN_ENVIRONMENT) python .ci/all_checks.py matrix
 
 bench:
 	$(IN_ENVIRONMENT) sh -ec 'for file in benchmarks/bench_*.py; do echo "== $$file"; python "$$file"; done'

@@ -32,6 +32,7 @@ SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
 is told once, and not again until the page changes."""
 WHOLE_ENVIRONMENT_ONLY = {"local_model": "the local model", "ray_cluster": "a Ray cluster"}
 NO_TESTS_COLLECTED = 5
+MATRIX = "tests-integration/matrix/run_matrix.py"
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,9 @@ def whole_steps() -> Iterator[Step]:
         yield Step(f"unit with {needed}", [marked], report=report, may_be_empty=True)
     report = REPORTS / "integration.xml"
     yield Step("integration", [pytest(sys.executable, report, "tests-integration")], report=report)
+    for table in ("subsets", "pins", "figures"):
+        report = REPORTS / f"matrix-{table}.xml"
+        yield Step(f"matrix {table}", [[sys.executable, MATRIX, table, f"--report={report}"]], report=report)
 
 
 def pytest(python: str, report: Path, *arguments: str) -> list[str]:

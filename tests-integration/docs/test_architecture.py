@@ -6,7 +6,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from hermes_messages.transcript_rules import TRANSITIONS
+
+pytestmark = pytest.mark.needs("workspace")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/architecture.md").read_text()

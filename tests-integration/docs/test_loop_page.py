@@ -6,9 +6,13 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 from hermes_loop import AIAgent
 from hermes_loop.hooks import ABILITIES
 from hermes_loop.result import FLAGS
+
+pytestmark = pytest.mark.needs("workspace")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "packages/hermes-loop/README.md").read_text("utf-8")

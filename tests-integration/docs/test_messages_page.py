@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import hermes_messages
 from hermes_messages import QuirkKind, RepairKind, errors
 from hermes_messages.transcript_rules import TRANSITIONS
+
+pytestmark = pytest.mark.needs("workspace")
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/messages.md").read_text("utf-8")

@@ -18,7 +18,7 @@ from hermes_batch import Record
 from hermes_batch.records import decode_record
 from hermes_store import SessionDB
 
-pytestmark = [pytest.mark.local_model, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.needs("workspace"), pytest.mark.local_model, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples/demo/prompts.jsonl"

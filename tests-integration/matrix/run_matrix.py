@@ -27,7 +27,7 @@ from pin_tables import mixture_cells, pair_cells, stock_up
 from processes import CommandError
 from releases import ReleaseError, read_releases
 from subset_table import check_cells, test_cells
-from suites import Trees
+from suites import Trees, unmarked_files
 from tables import grid
 from wheels import build_head
 
@@ -121,6 +121,8 @@ async def main() -> None:
     pythons = await find_pythons()
     if (why := too_few(pythons)) is not None:
         sys.exit(f"matrix: {why}")
+    if unmarked := unmarked_files(ROOT):
+        print(f"matrix: not tried, since they do not say what they need: {', '.join(unmarked)}")
     said = f" ({excuse()})" if len(pythons) == 1 else ""
     print(f"matrix: Python {', '.join(python.name for python in pythons)}{said}", flush=True)
     with tempfile.TemporaryDirectory(prefix="matrix-") as folder:

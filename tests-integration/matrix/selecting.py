@@ -4,9 +4,10 @@ A module says what it needs with `pytestmark = pytest.mark.needs("hermes-loop", 
 even imported where one of them is missing. "workspace" stands for the source tree, which the matrix never
 has; a module without the mark is taken to need it.
 
-`@pytest.mark.since("hermes-loop", "0.1.1")` leaves a test out where an older hermes-loop is installed. With
-HERMES_RELEASED naming the `tests-integration` of earlier releases, only tests that each of them had are run,
-and what is marked `since`: another test was written for what came later.
+`@pytest.mark.since("hermes-loop", "0.1.1")` leaves a test, or in `pytestmark` a module of any tests, out
+where an older hermes-loop is installed. With HERMES_RELEASED naming the `tests-integration` of earlier
+releases, only tests that each of them had are run, and what is marked `since`: any other test was written for
+what came later.
 
 `--quick` leaves out the tests that SLOW names.
 """
@@ -26,8 +27,17 @@ from packaging.version import Version
 __all__ = ["needs_of", "tests_in"]
 
 FOLDER = "tests-integration"
-SLOW = frozenset[str]()
-"""Modules that take more than three seconds, and single tests of others, as `module.py::test`."""
+SLOW = frozenset(
+    {
+        "cancellation/test_cancel_everywhere.py",
+        "crash/test_batch_campaign.py",
+        "crash/test_killed_processes.py",
+        "dropin/test_programs.py",
+        "hosts/test_http_host.py",
+        "turns/test_compressed_sessions.py::test_a_process_killed_while_it_compresses_leaves_a_session_that_goes_on",
+    }
+)
+"""What takes long: modules, by their path below tests-integration or packages, and `module.py::test`."""
 
 
 def marks_in(node: ast.expr) -> Iterator[ast.Call]:
@@ -38,15 +48,25 @@ def marks_in(node: ast.expr) -> Iterator[ast.Call]:
 
 
 @cache
+def marks_of(file: Path, name: str) -> tuple[tuple[str, ...], ...]:
+    """The arguments of each mark of this name that a whole module has, read without importing it."""
+    return tuple(
+        tuple(ast.literal_eval(argument) for argument in mark.args)
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+        for mark in marks_in(node.value)
+        if ast.unparse(mark.func) == f"pytest.mark.{name}"
+    )
+
+
+def is_marked(file: Path) -> bool:
+    """Whether a module says what it needs."""
+    return bool(marks_of(file, "needs"))
+
+
 def needs_of(file: Path) -> frozenset[str]:
-    """The wheels that a module of tests needs beside hermes-messages, read without importing it."""
-    for node in ast.parse(file.read_text("utf-8")).body:
-        if not isinstance(node, ast.Assign) or ast.unparse(node.targets[0]) != "pytestmark":
-            continue
-        for mark in marks_in(node.value):
-            if ast.unparse(mark.func) == "pytest.mark.needs":
-                return frozenset(ast.literal_eval(argument) for argument in mark.args)
-    return frozenset({"workspace"})
+    """The wheels that a module of cross-package tests needs beside hermes-messages."""
+    return frozenset(wheel for mark in marks_of(file, "needs") for wheel in mark) or frozenset({"workspace"})
 
 
 @cache
@@ -70,6 +90,17 @@ def installed(wheel: str) -> Version | None:
         return None
 
 
+def is_older(wheel: str, version: str) -> bool:
+    """Whether the wheel is missing or of an earlier version than this."""
+    found = installed(wheel)
+    return found is None or found < Version(version)
+
+
+def released() -> list[Path]:
+    """The `tests-integration` of the earlier releases that are installed."""
+    return [Path(name) for name in os.environ.get("HERMES_RELEASED", "").split(os.pathsep) if name]
+
+
 def inside(path: Path) -> Path | None:
     """The place of a cross-package test below its folder; None for any other path."""
     for parent in path.parents:
@@ -79,12 +110,17 @@ def inside(path: Path) -> Path | None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Pass over modules that need what is not here."""
+    """Pass over modules that need what is not here, or something newer."""
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
-    if inside(collection_path) is None:
+    place, since = inside(collection_path), marks_of(collection_path, "since")
+    if any(is_older(wheel, version) for wheel, version in since):
+        return True
+    if place is None:
         return None
-    return True if any(installed(wheel) is None for wheel in needs_of(collection_path)) else None
+    unknown = not since and not all((folder / place).is_file() for folder in released())
+    missing = any(installed(wheel) is None for wheel in needs_of(collection_path))
+    return True if unknown or missing else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,12 +139,11 @@ def fits(item: pytest.Item) -> bool:
     """Whether the installed versions, and the earlier releases that were named, have what the test is for."""
     marks = list(item.iter_markers("since"))
     if marks:
-        return all((installed(m.args[0]) or Version("0")) >= Version(m.args[1]) for m in marks)
+        return not any(is_older(*mark.args) for mark in marks)
     place = inside(item.path)
-    released = [Path(name) for name in os.environ.get("HERMES_RELEASED", "").split(os.pathsep) if name]
     if place is None or not isinstance(item, pytest.Function):
         return True
-    return all(item.originalname in tests_in(folder / place) for folder in released)
+    return all(item.originalname in tests_in(folder / place) for folder in released())
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,8 +15,9 @@ from cells import Ended
 from environments import Environment
 from layers import ROOT, WHEELS
 from processes import run
+from selecting import is_marked
 
-__all__ = ["QUICK", "Suite", "Trees", "contract_files", "run_suites"]
+__all__ = ["QUICK", "Suite", "Trees", "contract_files", "run_suites", "unmarked_files"]
 
 NOTHING_COLLECTED = 5
 QUICK = ("--quick",)
@@ -76,6 +77,17 @@ def contract_files(tree: Path, wheel: str) -> list[str]:
     return [str(file.relative_to(tree)) for file in files if KIT.search(file.read_text("utf-8"))]
 
 
+def unmarked_files(tree: Path) -> list[str]:
+    """The modules of cross-package tests that import our wheels and do not say which they need."""
+    files = sorted((tree / "tests-integration").rglob("test_*.py"))
+    ours = re.compile(r"^(?:from|import) hermes_", re.MULTILINE)
+    return [
+        str(file.relative_to(tree))
+        for file in files
+        if not is_marked(file) and ours.search(file.read_text("utf-8"))
+    ]
+
+
 async def run_suites(environment: Environment, suites: Sequence[Suite]) -> Ended:
     """Run the suites one after the other, all of them. The text is the number of tests that passed."""
     total: Counter[str] = Counter()
@@ -97,12 +109,12 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
     report.unlink(missing_ok=True)
     command: list[str | Path] = [
         *(environment.python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
-        *("-p", "no_skips", "-p", "selecting", f"--junitxml={report}", "-m", "not local_model"),
+        *(() if environment.may_skip else ("-p", "no_skips")),
+        *("-p", "selecting", f"--junitxml={report}", "-m", "not local_model"),
         *suite.options,
         *suite.paths,
     ]
     env = {
-        "CI": "" if environment.may_skip else os.environ.get("CI", ""),
         "PYTHONPATH": str(suite.tree / ".ci"),
         "HERMES_RELEASED": os.pathsep.join(map(str, suite.released)),
         "VIRTUAL_ENV": "",

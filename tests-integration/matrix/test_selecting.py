@@ -59,6 +59,9 @@ def test_what_needs_a_newer_release_is_left_out(tests: Path) -> None:
         "def test_always(): pass",
     )
     assert run(tests) == "2 passed, 1 deselected"
+    module(tests, "test_a.py", "pytestmark = pytest.mark.since('hermes-loop', '99')", "import no_such_module")
+    module(tests, "test_b.py", "pytestmark = pytest.mark.needs('hermes-loop')", "def test_always(): pass")
+    assert run(tests) == "1 passed"
 
 
 def test_beside_an_earlier_release_its_tests_run_and_marked_ones(tests: Path, tmp_path: Path) -> None:
@@ -71,6 +74,7 @@ def test_beside_an_earlier_release_its_tests_run_and_marked_ones(tests: Path, tm
         "def test_new(): raise ValueError",
         "@pytest.mark.since('hermes-loop', '0.1.0')\ndef test_marked(): pass",
     )
+    module(tests, "test_new.py", mark, "import no_such_module")
     old = tmp_path / "old" / "tests-integration"
     (old / "turns").mkdir(parents=True)
     module(old / "turns", "test_a.py", "def test_both(): pass", "def test_gone(): pass")
@@ -79,9 +83,3 @@ def test_beside_an_earlier_release_its_tests_run_and_marked_ones(tests: Path, tm
 
 def test_a_module_without_the_mark_needs_the_source_tree(tests: Path) -> None:
     assert needs_of(module(tests, "test_a.py", "def test_a(): pass")) == {"workspace"}
-
-
-def test_every_module_that_turns_the_layers_says_what_it_needs() -> None:
-    turns = sorted((HERE.parent / "turns").glob("test_*.py"))
-    assert turns
-    assert [file.name for file in turns if "workspace" in needs_of(file)] == []
