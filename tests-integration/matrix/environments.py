@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -24,12 +24,17 @@ HEAVY_EXTRAS = {"local", "ray"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an environment is to hold. Of the wheels in `tests` also the extras, and what their tests need."""
+    """What an environment is to hold.
+
+    Of the wheels in `own_tests` also the extras, and what their own tests need; with `cross_tests` what
+    cross-package tests need, and the extras that ask for our wheels.
+    """
 
     wheels: tuple[Pinned, ...]
     python: Python
     resolution: Resolution = "highest"
-    tests: frozenset[str] = field(default=frozenset())
+    own_tests: frozenset[str] = frozenset()
+    cross_tests: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -48,13 +53,12 @@ class Environment:
 
 
 def extras_for(pinned: Pinned, wanted: Wanted) -> list[str]:
-    """The extras to install: all but heavy ones whose siblings are there."""
-    if pinned.wheel not in wanted.tests:
-        return []
+    """The extras to install, as far as the siblings that they ask for are there; never a heavy one."""
     chosen = []
     for name, lines in extras_of(pinned.wheel, pinned.house.tree).items():
         siblings = {wheel for wheel in WHEELS for line in lines if line.startswith(wheel)}
-        if name not in HEAVY_EXTRAS and siblings <= wanted.names:
+        asked = wanted.cross_tests if siblings else pinned.wheel in wanted.own_tests
+        if asked and name not in HEAVY_EXTRAS and siblings <= wanted.names:
             chosen.append(name)
     return chosen
 
@@ -109,7 +113,7 @@ async def environment(wanted: Wanted) -> AsyncIterator[Environment]:
         if done.code:
             raise CommandError(done.tail)
         await must(["uv", "pip", "check", "--quiet", "--python", python], cwd=folder)
-        if wanted.tests:
+        if wanted.own_tests or wanted.cross_tests:
             await add_test_groups(wanted, folder, python)
         yield Environment(python, folder, may_skip=wanted.resolution == "lowest")
 
@@ -126,12 +130,11 @@ async def add_test_groups(wanted: Wanted, folder: Path, python: Path) -> None:
     groups = [
         f"--group={pinned.house.tree}/packages/{pinned.wheel}/pyproject.toml:{group}"
         for pinned in wanted.wheels
-        if pinned.wheel in wanted.tests
         for group in groups_of(pinned.wheel, pinned.house.tree)
-        if group == "test" or wanted.resolution == "highest"
+        if group == "test" or (wanted.resolution == "highest" and pinned.wheel in wanted.own_tests)
     ]
-    if wanted.resolution == "highest" and {"hermes-loop", "hermes-store"} <= wanted.tests:
-        groups.append(f"--group={ROOT}/pyproject.toml:examples")
+    if wanted.cross_tests:
+        groups += [f"--group={ROOT}/pyproject.toml:{name}" for name in ("integration", "examples")]
     options = ["--quiet", "--python", str(python), "--constraints", str(there), "--only-binary=:all:"]
     links = {f"--find-links={pinned.house.dist}" for pinned in wanted.wheels}
     await must(["uv", "pip", "install", *options, *sorted(links), *groups], cwd=folder)

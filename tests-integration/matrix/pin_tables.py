@@ -52,7 +52,7 @@ def mixture_cells(
 async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Trees, *, full: bool) -> Ended:
     """If the ranges refuse the mixture uv must do so too, and what they do allow is tried in its place."""
     said_no = refusals(mixture.versions, stock.declared)
-    wanted = Wanted(stock.choose(dict(mixture.versions)), python, tests=frozenset(mixture.versions))
+    wanted = Wanted(stock.choose(dict(mixture.versions)), python, cross_tests=True)
     answer = await ask_resolver(wanted)
     if said_no and "unsatisfiable" not in answer.output:
         return Ended("not refused", f"{said_no[0]}, yet uv said:\n{answer.tail}", "FAILED")
@@ -65,7 +65,7 @@ async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Tre
     ]
     tree = trees.copy_of(stock.choose({BASE: version_of(BASE)})[0].house.tree)
     suite = Suite("cross-package", tree, ["tests-integration"], () if full else QUICK, sorted(set(released)))
-    async with environment(Wanted(chosen, python, tests=frozenset(versions))) as made:
+    async with environment(Wanted(chosen, python, cross_tests=True)) as made:
         ended = await run_suites(made, [suite])
     if not said_no:
         return ended
@@ -91,7 +91,7 @@ async def try_pair(
 ) -> Ended:
     """The layer's own tests are those of its own sources, also where these are old."""
     chosen = stock.choose(versions)
-    wanted = Wanted(chosen, python, tests=frozenset({wheel}))
+    wanted = Wanted(chosen, python, own_tests=frozenset({wheel}))
     said_no = refusals(versions, stock.declared)
     if said_no:
         answer = await ask_resolver(wanted)

@@ -71,9 +71,13 @@ async def fill_table(title: str, cells: Sequence[Cell], asked: Asked) -> list[Fi
 
 
 def tell(cell: Filled) -> None:
-    """What a cell has to say at once: only how it failed."""
-    if cell.ended.status == "FAILED":
-        print(f"== FAILED: {cell.row}, {cell.column}: {cell.ended.text}\n{cell.ended.failure}\n", flush=True)
+    """What a cell has to say at once: how it failed, and else a dot."""
+    if cell.ended.status != "FAILED":
+        print(".", end="", flush=True)
+    else:
+        print(
+            f"\n== FAILED: {cell.row}, {cell.column}: {cell.ended.text}\n{cell.ended.failure}\n", flush=True
+        )
 
 
 async def run_tables(asked: Asked, pythons: Sequence[Python], trees: Trees) -> list[Filled]:

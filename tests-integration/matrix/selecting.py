@@ -33,6 +33,50 @@ SLOW = frozenset(
         "crash/test_batch_campaign.py",
         "crash/test_killed_processes.py",
         "dropin/test_programs.py",
+        "hermes-batch/tests/test_changing_datasets.py",
+        "hermes-batch/tests/test_compressor.py",
+        "hermes-batch/tests/test_dataset_formats.py",
+        "hermes-batch/tests/test_export.py",
+        "hermes-batch/tests/test_kill.py",
+        "hermes-batch/tests/test_loading.py",
+        "hermes-batch/tests/test_signals.py",
+        "hermes-batch/tests/test_trouble_with_files.py",
+        "hermes-batch/tests/test_view.py",
+        "hermes-batch/tests/test_view_page.py",
+        "hermes-loop/tests/test_any_turn.py",
+        "hermes-loop/tests/test_cancel_everywhere.py",
+        "hermes-loop/tests/test_compression_bounds.py",
+        "hermes-loop/tests/test_compression_plan.py",
+        "hermes-loop/tests/test_fallback.py",
+        "hermes-loop/tests/test_follow_ups.py",
+        "hermes-messages/tests/test_models.py",
+        "hermes-messages/tests/test_openai_json.py",
+        "hermes-messages/tests/test_openai_shape.py",
+        "hermes-messages/tests/test_repair.py",
+        "hermes-messages/tests/test_trajectory.py",
+        "hermes-messages/tests/test_transcript.py",
+        "hermes-messages/tests/testing/test_check_store.py",
+        "hermes-messages/tests/testing/test_check_store_more.py",
+        "hermes-messages/tests/typing/test_typing.py",
+        "hermes-providers/tests/engines/test_requests.py",
+        "hermes-providers/tests/local/test_process.py",
+        "hermes-providers/tests/test_all_wires.py",
+        "hermes-providers/tests/test_anthropic_llmock.py",
+        "hermes-providers/tests/test_anthropic_stream.py",
+        "hermes-providers/tests/test_mutated_streams.py",
+        "hermes-store/tests/postgres/test_against_model.py",
+        "hermes-store/tests/postgres/test_both_back_ends.py",
+        "hermes-store/tests/postgres/test_cancelled_calls.py",
+        "hermes-store/tests/postgres/test_conformance.py",
+        "hermes-store/tests/postgres/test_failing_servers.py",
+        "hermes-store/tests/postgres/test_forks.py",
+        "hermes-store/tests/postgres/test_full_disks.py",
+        "hermes-store/tests/postgres/test_lifecycle.py",
+        "hermes-store/tests/postgres/test_many_processes.py",
+        "hermes-store/tests/test_against_model.py",
+        "hermes-store/tests/test_forks.py",
+        "hermes-store/tests/test_processes.py",
+        "hermes-store/tests/test_search.py",
         "hosts/test_http_host.py",
         "turns/test_compressed_sessions.py::test_a_process_killed_while_it_compresses_leaves_a_session_that_goes_on",
     }
@@ -109,10 +153,12 @@ def inside(path: Path) -> Path | None:
     return None
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Pass over modules that need what is not here, or something newer."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over modules that need what is not here, or something newer, or too much time."""
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
+    if config.getoption("--quick") and short_name(collection_path) in SLOW:
+        return True
     place, since = inside(collection_path), marks_of(collection_path, "since")
     if any(is_older(wheel, version) for wheel, version in since):
         return True
@@ -128,11 +174,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out what takes long")
 
 
+def short_name(path: Path) -> str:
+    """How SLOW names a module."""
+    place = inside(path)
+    return place.as_posix() if place else path.as_posix().rpartition("/packages/")[2]
+
+
 def is_slow(item: pytest.Item) -> bool:
-    """Whether SLOW names the test or its module."""
-    place = inside(item.path)
-    module = place.as_posix() if place else item.path.as_posix().partition("/packages/")[2]
-    return module in SLOW or f"{module}::{item.name.partition('[')[0]}" in SLOW
+    """Whether SLOW names this test of a module."""
+    return f"{short_name(item.path)}::{item.name.partition('[')[0]}" in SLOW
 
 
 def fits(item: pytest.Item) -> bool:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from cells import Cell, Ended
 from environments import Resolution, Wanted, environment
 from interpreters import Python
-from layers import OTHERS, WHEELS, short, subsets, version_of
+from layers import BASE, WHEELS, short, subsets, version_of
 from processes import run
 from suites import QUICK, Suite, Trees, run_suites
 from wheels import House, Pinned
@@ -74,15 +74,18 @@ def test_cells(head: House, pythons: Sequence[Python], trees: Trees, *, full: bo
         rows = [(names, oldest, RESOLUTIONS[1]) for names in covering]
         rows.append((WHEELS, newest, RESOLUTIONS[0]))
     for names, python, resolution in rows:
-        wanted = Wanted(pinned_here(names, head), python, resolution, frozenset(names))
-        suites = own_suites(names, trees.copy_of(head.tree), full=full)
+        wanted = Wanted(pinned_here(names, head), python, resolution, frozenset(names), cross_tests=True)
+        suites = suites_for(names, trees.copy_of(head.tree), full=full, newest=python is newest)
         yield Cell(short(names), f"{python.name} {resolution}", partial(run_tests, wanted, suites))
 
 
-def own_suites(names: Sequence[str], tree: Path, *, full: bool) -> list[Suite]:
-    """The own tests of these packages, then the cross-package tests."""
+def suites_for(names: Sequence[str], tree: Path, *, full: bool, newest: bool) -> list[Suite]:
+    """The own tests of these packages, then the cross-package tests.
+
+    Unless `full`, what another cell of the covering ones has run already is left out.
+    """
     options = () if full else QUICK
-    packages = [name for name in names if full or name in OTHERS or len(names) in {1, len(WHEELS)}]
+    packages = names if full or newest else [name for name in names if len(names) == 2 and name != BASE]
     own = [Suite(name, tree, [f"packages/{name}/tests"], options) for name in packages]
     return [*own, Suite("cross-package", tree, ["tests-integration"], options)]
 
