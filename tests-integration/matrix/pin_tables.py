@@ -69,11 +69,16 @@ async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Tre
         ended = await run_suites(made, [suite])
     if not said_no:
         return ended
-    instead = short([wheel for wheel in versions if versions[wheel] != mixture.versions[wheel]])
-    gone = short([wheel for wheel in mixture.versions if wheel not in versions])
-    how = f"{instead} of this tree" if instead else f"without {gone}"
     status = "refused" if ended.status == "ok" else ended.status
-    return Ended(f"refused ({said_no[0]}); {how}: {ended.text}", ended.failure, status)
+    return Ended(f"refused ({said_no[0]}); {change(mixture, versions)}: {ended.text}", ended.failure, status)
+
+
+def change(mixture: Mixture, versions: dict[str, str]) -> str:
+    """What was done to a mixture that the ranges refuse."""
+    changed = [wheel for wheel in versions if versions[wheel] != mixture.versions[wheel]]
+    gone = [wheel for wheel in mixture.versions if wheel not in versions]
+    told = [f"{wheel.removeprefix('hermes-')} {versions[wheel]}" for wheel in changed]
+    return " ".join(["with", *told, *(["without", short(gone)] if gone else [])])
 
 
 def pair_cells(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from layers import BASE, OTHERS, WHEELS, version_of
 from packaging.requirements import Requirement
+from packaging.version import Version
 from releases import Release, earlier
 
 __all__ = ["Mixture", "Refusal", "mixtures", "nearest", "pairs", "refusals"]
@@ -78,18 +79,22 @@ def refusals(versions: Versions, declared: Declared) -> list[Refusal]:
 def nearest(mixture: Mixture, declared: Declared) -> dict[str, str]:
     """What the ranges allow of a mixture, with the layer as it is wanted.
 
-    Where the layer itself wants a newer sibling, the sibling of this tree is taken; another wheel that does
-    not go with what is there is left out.
+    A sibling that the layer does not admit is taken at the newest version that it does admit. Another wheel that
+    does not go with what is there is taken at its newest version that does. What has no such version is left out.
     """
     versions = dict(mixture.versions)
     while found := refusals(versions, declared):
-        refusal = found[0]
-        needed = refusal.requirement.name
-        here = version_of(needed)
-        if refusal.dependent == mixture.layer and versions[needed] != here:
-            versions[needed] = here
-        elif refusal.dependent != mixture.layer:
-            del versions[refusal.dependent]
+        requirement = found[0].requirement
+        wheel = requirement.name if found[0].dependent == mixture.layer else found[0].dependent
+        others = {name: version for name, version in versions.items() if name != wheel}
+        known = sorted(
+            (v for w, v in declared if w == wheel and v != versions[wheel]), key=Version, reverse=True
+        )
+        if wheel == requirement.name:
+            fitting = [v for v in known if requirement.specifier.contains(v)]
         else:
-            del versions[needed]
+            fitting = [
+                v for v in known if all(r.dependent != wheel for r in refusals(others | {wheel: v}, declared))
+            ]
+        versions = others | ({wheel: fitting[0]} if fitting else {})
     return versions

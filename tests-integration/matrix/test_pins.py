@@ -70,13 +70,26 @@ def test_a_mixture_that_the_ranges_allow_is_tried_as_it_is() -> None:
     assert nearest(mixture, declared()) == dict(mixture.versions)
 
 
-def test_who_does_not_go_with_an_old_layer_is_left_out() -> None:
+def test_who_does_not_go_with_an_old_layer_is_taken_at_an_older_release() -> None:
     mixture = Mixture(BASE, "", HEAD | {BASE: "0.1.0"})
-    ranges = declared(_0_1_3="hermes-messages>=0.1.1,<0.2")
+    ranges = declared(_0_1_3="hermes-messages>=0.1.1,<0.2", _0_1_2="hermes-messages>=0.1.1,<0.2")
+    assert nearest(mixture, ranges) == dict(mixture.versions) | {LOOP: "0.1.0"}
+
+
+def test_who_goes_with_an_old_layer_at_no_release_is_left_out() -> None:
+    mixture = Mixture(BASE, "", HEAD | {BASE: "0.1.0"})
+    newer = "hermes-messages>=0.1.1,<0.2"
+    ranges = declared(_0_1_3=newer, _0_1_2=newer, _0_1_0=newer)
     assert [str(refusal) for refusal in refusals(mixture.versions, ranges)] == [
         f"{LOOP} wants {BASE}<0.2,>=0.1.1"
     ]
     assert nearest(mixture, ranges) == {w: v for w, v in mixture.versions.items() if w != LOOP}
+
+
+def test_an_old_layer_that_wants_an_older_sibling_gets_it() -> None:
+    mixture = Mixture(LOOP, "", HEAD | {LOOP: "0.1.0"})
+    found = nearest(mixture, declared(_0_1_0="hermes-messages>=0.1,<0.1.3"))
+    assert found == HEAD | {LOOP: "0.1.0", BASE: "0.1.2"}
 
 
 def test_a_layer_that_wants_a_newer_sibling_gets_the_one_of_this_tree() -> None:
