@@ -79,8 +79,8 @@ def refusals(versions: Versions, declared: Declared) -> list[Refusal]:
 def nearest(mixture: Mixture, declared: Declared) -> dict[str, str]:
     """What the ranges allow of a mixture, with the layer as it is wanted.
 
-    A sibling that the layer does not admit is taken at the newest version that it does admit; another wheel
-    that does not go with what is there, at its newest version that does. What has no such version is left out.
+    A sibling that the layer does not admit is taken at the newest version that it does admit, another wheel
+    that does not go with what is there at its newest version that does. What has none is left out.
     """
     versions = dict(mixture.versions)
     while found := refusals(versions, declared):
