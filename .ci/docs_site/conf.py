@@ -10,6 +10,8 @@ from hermes_messages import JsonValue
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from reference import aliases
+
 # A recursive alias names itself, which autodoc looks up in modules that do not import it.
 vars(builtins)["JsonValue"] = JsonValue
 
@@ -28,6 +30,7 @@ default_role = "py:obj"
 add_module_names = False
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = aliases(Path(__file__).parents[2] / "docs" / "reference")
 autodoc_preserve_defaults = True
 autodoc_use_type_comments = False
 python_use_unqualified_type_names = True

@@ -42,9 +42,8 @@ def drawn(text: str, name: str) -> str:
     """
     svg = str(mermaidx.render(text, theme="neutral", config={"flowchart": CLOSE}).svg())
     svg = re.sub(r"<style>.*?</style>", "", svg, flags=re.DOTALL)
-    width = re.search(r"max-width: ([\d.]+)px", svg)
-    if width:  # of its natural size, so that its words can be read; it scrolls where the page is narrower
-        svg = svg.replace('width="100%"', f'width="{width[1]}"', 1)
+    # As wide as the column, at most of its natural size; it scrolls where its words could not be read.
+    svg = re.sub(r"max-width: ([\d.]+px);", r"max-width: \1; min-width: min(\1, 44rem);", svg, count=1)
     return svg.replace("my-svg", name)
 
 

@@ -17,16 +17,30 @@ import re
 import textwrap
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
-__all__ = ["setup"]
+__all__ = ["aliases", "setup"]
 
 MARK = re.compile(r"^<!-- reference: ([\w. ]+) -->$", re.MULTILINE)
 LONGEST_VALUE = 400
+
+
+def aliases(pages: Path) -> dict[str, str]:
+    """The names of types that signatures show as they are written, and where the reference has them."""
+    found: dict[str, str] = {}
+    for page in sorted(pages.glob("*.md")):
+        for mark in MARK.findall(page.read_text("utf-8")):
+            for module in map(importlib.import_module, mark.split()):
+                for name in module.__all__:
+                    value = getattr(module, name)
+                    if name[0].isupper() and not name.isupper() and not inspect.isclass(value):
+                        found.setdefault(name, f"{module.__name__}.{name}")
+    return found
 
 
 def fill(_: Sphinx, __: str, source: list[str]) -> None:
@@ -157,9 +171,22 @@ def is_member_list(owner: nodes.Node) -> bool:
     return bool(re.search(r"\.[A-Z]\w*$", link.get("anchorname", "")))
 
 
+def name_aliases(
+    _: Sphinx, __: str, ___: str, ____: object, _____: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Write an alias inside another type as its name, which Sphinx does not."""
+    return named(signature), named(returned)
+
+
+def named(text: str | None) -> str | None:
+    """The same with `~module.Alias` for what Sphinx makes of an alias."""
+    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"~\1", text)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", mark_programs)
+    app.connect("autodoc-process-signature", name_aliases)
     app.connect("env-updated", shorten_contents)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
