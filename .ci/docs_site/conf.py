@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hermes_messages import JsonValue
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from reference import aliases
+from docs_site.reference import aliases
 
 # A recursive alias names itself, which autodoc looks up in modules that do not import it.
 vars(builtins)["JsonValue"] = JsonValue
@@ -19,7 +19,13 @@ project = "Hermes Layers"
 author = "The Hermes Layers authors"
 html_title = project
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "diagrams", "reference", "repository_links"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "docs_site.diagrams",
+    "docs_site.reference",
+    "docs_site.repository_links",
+]
 source_suffix = {".md": "markdown"}
 
 myst_enable_extensions = ["colon_fence", "deflist"]
