@@ -32,6 +32,8 @@ from hermes_tools import (
     build_executor,
     tool,
 )
+from hermes_tools.call_state import CallState
+from hermes_tools.tool_round import ToolRound
 
 
 def raising(error: BaseException, name: str = "breaks") -> Any:
@@ -920,5 +922,25 @@ def test_a_signal_that_calls_back_stops_the_tools_of_a_round(bench: Any, run_asy
         outcome = await running
         statuses = [result.status for result in outcome.results if result is not None]
         assert statuses == ["interrupted", "not_started"]
+
+    run_async(main())
+
+
+def test_a_round_leaves_nothing_that_only_a_collection_of_garbage_would_free(
+    bench: Any, run_async: Any
+) -> None:
+    async def main() -> None:
+        executor = Executor((), (ToolDouble("a"), ToolDouble("b")))
+        await executor.refresh(bench.turn())
+        asked = [ToolCall(str(number), name, "{}") for number, name in enumerate(("a", "b", "nothing"))]
+        gc.collect()
+        gc.disable()
+        try:
+            await executor.execute(asked, bench.context())
+            await asyncio.sleep(0)
+            left = [type(one).__name__ for one in gc.get_objects() if isinstance(one, ToolRound | CallState)]
+        finally:
+            gc.enable()
+        assert left == []
 
     run_async(main())

@@ -158,9 +158,14 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
 }
 
 
+_NEVER_NONE: Final = frozenset({"lease_ttl_s", "source"})
+
+
 def check_agent_arguments(given: Mapping[str, object]) -> None:
     """The arguments of `AIAgent`, by name, each for itself. Raises `ConfigurationError`."""
     for name, value in given.items():
+        if value is None and name not in _NEVER_NONE:
+            continue
         if name.endswith("_callback"):
             check_callback(name, value)
         elif name in _CHECKS and not isinstance(value, bool):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 __all__ = ["SteerNote", "Steering"]
 
 
@@ -34,7 +32,7 @@ class Steering:
     too late for a turn is the first thing that the next turn hands over."""
 
     def __init__(self) -> None:
-        self._notes: deque[SteerNote] = deque()
+        self._notes: list[SteerNote] = []
 
     def add(self, text: str) -> SteerNote:
         """Take a note."""
@@ -49,6 +47,5 @@ class Steering:
 
     def take(self) -> list[SteerNote]:
         """All notes that were not delivered yet; whoever takes them delivers them."""
-        notes = list(self._notes)
-        self._notes.clear()
+        notes, self._notes = self._notes, []
         return notes

@@ -19,25 +19,25 @@ __all__ = [
 ]
 
 
-class TextChunk(Struct, frozen=True, tag=True):
+class TextChunk(Struct, frozen=True, gc=False, tag=True):
     """More of the visible text. May be empty, and may hold pieces of `<think>` tags."""
 
     text: str
 
 
-class ReasoningChunk(Struct, frozen=True, tag=True):
+class ReasoningChunk(Struct, frozen=True, gc=False, tag=True):
     """More reasoning. An empty one still says that there was reasoning: "" is not None."""
 
     text: str
 
 
-class RefusalChunk(Struct, frozen=True, tag=True):
+class RefusalChunk(Struct, frozen=True, gc=False, tag=True):
     """More of a refusal."""
 
     text: str
 
 
-class ToolCallChunk(Struct, frozen=True, tag=True):
+class ToolCallChunk(Struct, frozen=True, gc=False, tag=True):
     """A fragment of a tool call; any field may be missing. `index` is the wire's, and not to be trusted."""
 
     index: int | None = None
@@ -46,26 +46,26 @@ class ToolCallChunk(Struct, frozen=True, tag=True):
     arguments: str | None = None
 
 
-class ReplayChunk(Struct, frozen=True, tag=True):
+class ReplayChunk(Struct, frozen=True, gc=False, tag=True):
     """One whole block of the provider's own, to be sent back as it is, in this order."""
 
     block: Raw
 
 
-class UsageChunk(Struct, frozen=True, tag=True):
+class UsageChunk(Struct, frozen=True, gc=False, tag=True):
     """What the host says that the request cost; a later one replaces an earlier one."""
 
     usage: Usage
 
 
-class MetaChunk(Struct, frozen=True, tag=True):
+class MetaChunk(Struct, frozen=True, gc=False, tag=True):
     """What the host says about the response as a whole."""
 
     model: str | None = None
     response_id: str | None = None
 
 
-class FinishChunk(Struct, frozen=True, tag=True):
+class FinishChunk(Struct, frozen=True, gc=False, tag=True):
     """The host's word for why the response ended; an empty one means nothing."""
 
     reason: str | None

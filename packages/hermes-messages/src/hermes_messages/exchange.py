@@ -37,7 +37,7 @@ ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
 """How much a model is to reason; each provider puts it into its host's words."""
 
 
-class ToolSpec(Struct, frozen=True):
+class ToolSpec(Struct, frozen=True, gc=False):
     """A tool as the model sees it. `parameters` is its JSON schema as bytes, the same in each request."""
 
     name: str
@@ -50,7 +50,7 @@ class ToolSpec(Struct, frozen=True):
         return cls(name, description, Raw(msgspec.json.encode(schema)))
 
 
-class ChatRequest(Struct, frozen=True, kw_only=True):
+class ChatRequest(Struct, frozen=True, gc=False, kw_only=True):
     """One model call. Values that are None are left to the host.
 
     `history` holds everything the model sees, the system message first. `extra_body` is a JSON object of
@@ -83,7 +83,7 @@ class FinishReason(StrEnum):
     MALFORMED_CALL = "malformed_call"
 
 
-class PartialToolCall(Struct, frozen=True):
+class PartialToolCall(Struct, frozen=True, gc=False):
     """A call that the response did not finish. It is reported, and must never be run."""
 
     id: str
@@ -92,7 +92,7 @@ class PartialToolCall(Struct, frozen=True):
     reason: str
 
 
-class ChatResponse(Struct, frozen=True, kw_only=True):
+class ChatResponse(Struct, frozen=True, gc=False, kw_only=True):
     """One complete answer. `message.tool_calls` holds only calls that may be run.
 
     `usage` None means that the host did not say. `model` is what the host says it ran.
@@ -106,19 +106,19 @@ class ChatResponse(Struct, frozen=True, kw_only=True):
     unfinished_calls: tuple[PartialToolCall, ...] = ()
 
 
-class TextDelta(Struct, frozen=True, tag=True):
+class TextDelta(Struct, frozen=True, gc=False, tag=True):
     """More visible text."""
 
     text: str
 
 
-class ReasoningDelta(Struct, frozen=True, tag=True):
+class ReasoningDelta(Struct, frozen=True, gc=False, tag=True):
     """More reasoning text."""
 
     text: str
 
 
-class ToolCallStarted(Struct, frozen=True, tag=True):
+class ToolCallStarted(Struct, frozen=True, gc=False, tag=True):
     """A call whose name is known by now. `position` counts the calls of this response from 0."""
 
     position: int
@@ -126,14 +126,14 @@ class ToolCallStarted(Struct, frozen=True, tag=True):
     name: str
 
 
-class ToolCallArgumentsDelta(Struct, frozen=True, tag=True):
+class ToolCallArgumentsDelta(Struct, frozen=True, gc=False, tag=True):
     """More of the argument text of the call at `position`, sent only after its `ToolCallStarted`."""
 
     position: int
     text: str
 
 
-class ResponseDone(Struct, frozen=True, tag=True):
+class ResponseDone(Struct, frozen=True, gc=False, tag=True):
     """The end of a stream that succeeded: exactly one, last."""
 
     response: ChatResponse
@@ -143,7 +143,7 @@ StreamEvent = TextDelta | ReasoningDelta | ToolCallStarted | ToolCallArgumentsDe
 """What `Provider.stream` yields. The last one is a `ResponseDone`, unless the stream fails."""
 
 
-class ModelInfo(Struct, frozen=True, kw_only=True):
+class ModelInfo(Struct, frozen=True, gc=False, kw_only=True):
     """What is known of a model on its host. None means unknown. Sizes are in tokens."""
 
     context_window: int | None = None

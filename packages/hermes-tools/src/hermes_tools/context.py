@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hermes_messages import ToolCall
@@ -12,6 +12,7 @@ from hermes_tools.secrets import SecretMasker
 
 if TYPE_CHECKING:
     from hermes_tools.command_runner import CommandRunner
+    from hermes_tools.middleware import Invocation, Outcome
     from hermes_tools.resources import TaskResources
 
 __all__ = ["CallContext"]
@@ -39,6 +40,7 @@ class CallContext:
         self._round = round_
         self._partial: Callable[[], str] | None = None
         self._reported: list[str] = []
+        self.end_of_path: Callable[[Invocation], Awaitable[Outcome]]
         self.resources = resources
         self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots

@@ -31,7 +31,7 @@ from hermes_tools.containers.runner import ContainerCommands
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.guardrails import Guardrails
-from hermes_tools.middleware import Insert, Middleware, Station, place
+from hermes_tools.middleware import Insert, Middleware, Station, compose, place, run_end_of_path
 from hermes_tools.registry import ToolRegistry, check_tool
 from hermes_tools.resources import TaskResources
 from hermes_tools.secrets import SecretMasker, secret_values
@@ -100,7 +100,7 @@ class Executor:
         container = self._settings.container
         self._containers = None if container is None else ContainerEngine(container)
         self._commands: dict[TaskResources, ContainerCommands] = {}
-        self._path = place(self._stations(), middleware)
+        self._handler = compose(place(self._stations(), middleware), run_end_of_path)
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -201,7 +201,7 @@ class Executor:
         self._masker.learn(context.secrets)
         return Dispatch(
             registry=self._registry,
-            path=self._path,
+            handler=self._handler,
             budgets=self._budgets,
             redaction=self._redaction,
             guardrails=self._guardrails,

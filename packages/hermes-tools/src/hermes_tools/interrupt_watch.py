@@ -60,6 +60,8 @@ class InterruptWatch:
         await asyncio.wait({task}, timeout=limit_s)
         if task.done() and not task.cancelled() and task.exception() is not None:
             logger.error("waiting for an interrupt failed: %r", task.exception())
+        if task.done():
+            self._task = None  # it refers to this watch
 
     async def _wait(self, signal: InterruptSignal) -> None:
         await signal.wait()

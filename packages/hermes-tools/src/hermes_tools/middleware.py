@@ -43,6 +43,7 @@ __all__ = [
     "call_host",
     "compose",
     "place",
+    "run_end_of_path",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -150,6 +151,11 @@ def compose(path: Sequence[Station], innermost: Handler) -> Handler:
     for station in reversed(path):
         handler = _bound(station.middleware, handler)
     return handler
+
+
+def run_end_of_path(call: Invocation) -> Awaitable[Outcome]:
+    """The innermost handler: what the round that the call belongs to does at the end of the path."""
+    return call.context.end_of_path(call)
 
 
 def _bound(middleware: Callable[[Invocation, Handler], Awaitable[Outcome]], following: Handler) -> Handler:

@@ -31,7 +31,7 @@ from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.guardrails import Guardrails
 from hermes_tools.interrupt_watch import InterruptWatch
-from hermes_tools.middleware import Invocation, Outcome, Station, call_host, compose
+from hermes_tools.middleware import Handler, Invocation, Outcome, call_host
 from hermes_tools.output_limits import RoundBudget
 from hermes_tools.registry import ToolRegistry
 from hermes_tools.scheduling import plan_groups
@@ -48,7 +48,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     """What the rounds of one executor have in common."""
 
     registry: ToolRegistry
-    path: tuple[Station, ...]
+    handler: Handler
     budgets: Budgets
     redaction: Redaction
     guardrails: Guardrails
@@ -82,7 +82,6 @@ class ToolRound:
         }
         self._pending: dict[int, PendingApproval] = {}
         self._budget = RoundBudget(self._settings.round_limit, len(self._calls), Budgets.FLOOR)
-        self._handler = compose(dispatch.path, self._run_tool)
         self._running: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._interrupted = context.interrupt.requested
@@ -102,8 +101,11 @@ class ToolRound:
             raise
         finally:
             watch.stop()
-            if self._running or watch.waits:
-                await self._end(watch)
+            try:
+                if self._running or watch.waits:
+                    await self._end(watch)
+            finally:
+                self._let_go()
         pending = tuple(self._pending[position] for position in sorted(self._pending))
         return RoundOutcome(results=tuple(self._results), pending=pending)
 
@@ -112,6 +114,13 @@ class ToolRound:
             await finish_despite_cancel(lambda: self._join(watch), 3 * self._settings.stop_limit_s + 1)
         except TimeoutError as error:  # it must not take the place of a cancellation
             logger.warning("the end of a round took too long: %s", error)
+
+    def _let_go(self) -> None:
+        """Break the circles of call, task and context, so that what they hold goes now, not with some later
+        collection of garbage. What was left behind goes on with what it has."""
+        for call in self._calls.values():
+            if not call.abandoned:
+                call.task = call.invocation = None
 
     async def _settle_pending_if_interrupted(self) -> None:
         if self._pending and self._context.interrupt.requested:
@@ -169,7 +178,7 @@ class ToolRound:
         call.invocation = prepared
         call.phase = "tool"
         try:
-            return await self._handler(prepared)
+            return await self._dispatch.handler(prepared)
         except asyncio.CancelledError:
             outcome = await self._outcome_of_cancelled(call)
         except Exception as error:  # a station of the path failed: the call still needs its result
@@ -188,12 +197,14 @@ class ToolRound:
             decision = self._decisions.get(call.position, Later())
         entry, guardrails = call.entry, self._dispatch.guardrails
         if entry is not None and call.arguments is not None:
+            context = self._dispatch.make_context(call.call, self._context)
+            context.end_of_path = self._run_tool
             return Invocation(
                 call.position,
                 call.call,
                 entry.tool,
                 call.arguments,
-                self._dispatch.make_context(call.call, self._context),
+                context,
                 self._budget,
                 entry.schema,
                 entry.output_limit,
