@@ -936,7 +936,7 @@ def test_a_round_leaves_nothing_that_only_a_collection_of_garbage_would_free(
         gc.collect()
         gc.disable()
         try:
-            await executor.execute(asked, bench.context())
+            await executor.execute(asked, bench.context(interrupt=Telling()))
             await asyncio.sleep(0)
             left = [type(one).__name__ for one in gc.get_objects() if isinstance(one, ToolRound | CallState)]
         finally:
