@@ -366,6 +366,72 @@ def test_a_store_that_fails_at_admission_is_a_failed_result() -> None:
     asyncio.run(main())
 
 
+def counting_reads(store: MemoryStore) -> list[str]:
+    """From here on, the ids of the sessions that are read whole."""
+    read: list[str] = []
+    inner = store.get_messages
+
+    async def get_messages(session_id: str) -> list[StoredMessage]:
+        read.append(session_id)
+        return await inner(session_id)
+
+    store.get_messages = get_messages  # type: ignore[method-assign]
+    return read
+
+
+def test_turns_of_other_sessions_do_not_make_a_turn_read_its_own_anew() -> None:
+    """The numbers of leases come from one counter for all sessions."""
+
+    async def main() -> None:
+        store = MemoryStore()
+        async with make(
+            store, text("1"), calls(call("t")), text("2"), text("3"), tools=[ToolDouble("t")]
+        ) as agent:
+            await agent.run_conversation("a")
+            read = counting_reads(store)
+            for question in ("b", "c"):
+                lease = await store.try_acquire_session_turn_lease("other", "other", 60)
+                assert lease is not None
+                await store.release_session_turn_lease(lease)
+                assert (await agent.run_conversation(question))["completed"]
+            assert read == []
+            assert len(requests_of(agent)[-1]) == 8
+
+    asyncio.run(main())
+
+
+def test_what_was_appended_between_two_turns_without_a_lease_is_seen() -> None:
+    async def main() -> None:
+        for store in (MemoryStore(), PlainStore()):
+            async with make(store, text("1"), text("2"), text("3")) as agent:
+                await agent.run_conversation("a")
+                theirs = [
+                    NewMessage("x", UserMessage("by the way")),
+                    NewMessage("y", AssistantMessage("I see")),
+                ]
+                await store.append_messages_batch("s", theirs)
+                await agent.run_conversation("b")
+                said = [message.content for message in requests_of(agent)[-1][1:]]
+                assert said == ["a", "1", "by the way", "I see", "b"]
+                await agent.run_conversation("c")
+                assert len(await store.get_messages("s")) == 8
+
+    asyncio.run(main())
+
+
+def test_another_transcript_of_the_same_length_is_seen() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        async with make(store, text("1"), text("2")) as agent:
+            await agent.run_conversation("a")
+            theirs = [NewMessage("x", UserMessage("short")), NewMessage("y", AssistantMessage("form"))]
+            await store.archive_and_compact("s", theirs)
+            await agent.run_conversation("b")
+            assert [message.content for message in requests_of(agent)[-1][1:]] == ["short", "form", "b"]
+
+    asyncio.run(main())
+
+
 class PlainStore:
     """A `SessionStore` without leases, over a `MemoryStore`."""
 

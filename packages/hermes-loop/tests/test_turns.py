@@ -158,6 +158,7 @@ class TestOrder:
             "REQUEST",
             "append_messages_batch",
             "update_token_counts",
+            "get_session",
             "release_session_turn_lease",
         ]
 

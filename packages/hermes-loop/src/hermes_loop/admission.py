@@ -9,7 +9,6 @@ carries the token. Without, a lock of this process keeps the turns of one store 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
@@ -38,16 +37,6 @@ class Lease(Protocol):
     @property
     def token(self) -> LeaseToken | None:
         """What writes carry; None where the store knows no leases."""
-        ...
-
-    @property
-    def number(self) -> int:
-        """Which holder of the session this is."""
-        ...
-
-    @property
-    def previous(self) -> int:
-        """The number of the holder before, as far as can be known."""
         ...
 
     @property
@@ -112,16 +101,6 @@ class StoreLease:
     def token(self) -> LeaseToken | None:
         """What writes carry."""
         return self._token
-
-    @property
-    def number(self) -> int:
-        """Which holder of the session this is."""
-        return 0 if self._token is None else self._token.number
-
-    @property
-    def previous(self) -> int:
-        """The number before this one: whoever held it, if anyone did, took it before us."""
-        return self.number - 1
 
     @property
     def lost(self) -> bool:
@@ -211,25 +190,18 @@ class StoreLease:
             self._on_lost()
 
 
-class _SessionLock(asyncio.Lock):
-    """A lock that knows the number of its last holder."""
-
-    last_number = 0
-
-
-_numbers = itertools.count(1)
-_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[int, str], _SessionLock]] = (
+_locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[int, str], asyncio.Lock]] = (
     WeakKeyDictionary()
 )
 
 
-def _lock_of(store: object, session_id: str) -> _SessionLock:
+def _lock_of(store: object, session_id: str) -> asyncio.Lock:
     """One lock per store object and session, for the event loop that is running."""
     locks = _locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
     key = (id(store), session_id)
     found = locks.get(key)
     if found is None:
-        found = locks[key] = _SessionLock()
+        found = locks[key] = asyncio.Lock()
     return found
 
 
@@ -242,24 +214,12 @@ class LocalLease:
     def __init__(self, store: object | None, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
-        self._lock: _SessionLock | None = None
-        self._number = 0
-        self._previous = 0
+        self._lock: asyncio.Lock | None = None
 
     @property
     def token(self) -> LeaseToken | None:
         """What writes carry."""
         return None
-
-    @property
-    def number(self) -> int:
-        """Which holder this is."""
-        return self._number
-
-    @property
-    def previous(self) -> int:
-        """Which holder came before."""
-        return self._previous
 
     @property
     def lost(self) -> bool:
@@ -278,8 +238,6 @@ class LocalLease:
         lock = _lock_of(self._store, self._session_id)
         await lock.acquire()
         self._lock = lock
-        self._previous = lock.last_number
-        self._number = lock.last_number = next(_numbers)
 
     def start(self, on_lost: Callable[[], None]) -> None:
         """Nothing to renew."""

@@ -21,7 +21,7 @@ from hermes_messages import (
 )
 from hermes_messages.openai_row import tool_definition
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import PendingApproval
+from hermes_messages.protocols import PendingApproval, SessionRecord
 
 __all__ = ["Conversation"]
 
@@ -36,7 +36,7 @@ class Conversation:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self.system_prompt: str | None = None
-        self._read_under: int | None = None
+        self._left_at: tuple[int, float] | None = None
         self.open_round: RoundRecord | None = None
         self._sent = Transcript()
         self._front: tuple[Message, ...] = ()
@@ -103,10 +103,20 @@ class Conversation:
         if self._estimator is not None and self._estimated == len(self._sent.history()):
             self._estimator.calibrate(real_prompt_tokens)
 
-    def is_current(self, previous_lease: int) -> bool:
-        """Whether nobody else can have written the session since this was read or written here: whether the
-        lease before the one that is held now was this conversation's own."""
-        return self._read_under == previous_lease
+    def is_current(self, record: SessionRecord | None) -> bool:
+        """Whether nobody wrote the session since the last turn left it: `record` tells of as many messages,
+        and of the same time."""
+        return record is not None and self._left_at == (record.message_count, record.updated_at)
+
+    def left_at(self, record: SessionRecord | None) -> None:
+        """The session as a turn leaves it. Where it does not hold what is remembered here, or with None, the
+        next turn reads it."""
+        if record is not None and record.message_count == len(self.known_messages()) - len(
+            self.journal.owed()
+        ):
+            self._left_at = (record.message_count, record.updated_at)
+        else:
+            self._left_at = None
 
     def ends_like(self, stored: Sequence[Message]) -> bool:
         """Whether what the store holds ends with all of this but what is still owed to the store: nobody else
@@ -116,10 +126,6 @@ class Conversation:
         if not acknowledged:
             return not stored
         return list(stored[-len(acknowledged) :]) == acknowledged
-
-    def read_under(self, lease_number: int) -> None:
-        """What is remembered is what the holder of lease `lease_number` sees."""
-        self._read_under = lease_number
 
     def set_front(self, system_text: str, prefill: Iterable[Message]) -> None:
         """Put the system text and the prefill in front; nothing happens when they are there already."""

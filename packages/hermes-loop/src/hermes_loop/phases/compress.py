@@ -197,17 +197,14 @@ async def _adopt(turn: TurnState, deps: TurnDeps, new: Sequence[Kept]) -> Stop |
             named = _named(turn, conversation.messages, rows, new)
             await archive.archive_and_compact(turn.session_id, named, lease=turn.lease.token)
         except StoreError as error:
-            conversation.read_under(_NOBODY)
+            conversation.left_at(None)
             return stop_for_store_error(turn, error)
         except BaseException:
-            conversation.read_under(_NOBODY)
+            conversation.left_at(None)
             raise
     conversation.replace([message for message, _ in new])
     turn.last_input_tokens = None
     return None
-
-
-_NOBODY = -1
 
 
 def _named(

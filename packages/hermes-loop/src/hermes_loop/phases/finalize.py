@@ -61,6 +61,7 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
     if not turn.lease.lost:
         await _step(turn, "saving the session", lambda: _save(turn))
         await _step(turn, "counting tokens", lambda: _count(turn, deps))
+        await _note_session(turn, deps)
         await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
     await _step(turn, "releasing the task's resources", lambda: deps.executor.release(turn.task_id))
     for name, failure in turn.events.failures.items():
@@ -101,6 +102,16 @@ async def _count(turn: TurnState, deps: TurnDeps) -> None:
     if deps.store is not None and turn.context_built and turn.api_calls and not turn.counted:
         turn.counted = True
         await deps.store.update_token_counts(turn.session_id, turn.usage, api_calls=turn.api_calls)
+
+
+async def _note_session(turn: TurnState, deps: TurnDeps) -> None:
+    """What the next turn finds if nobody else writes meanwhile. Without it, it reads everything anew."""
+    if deps.store is None or not turn.context_built:
+        return
+    try:
+        turn.conversation.left_at(await deps.store.get_session(turn.session_id))
+    except Exception as error:  # noqa: BLE001 - a store's own; nothing is lost by it
+        log_phase(turn, "finalize_turn", "SessionNotNoted", logging.DEBUG, str(error))
 
 
 async def _save_trajectory(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:

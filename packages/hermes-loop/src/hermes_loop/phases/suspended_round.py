@@ -32,9 +32,11 @@ async def restore_suspended_round(
     conversation = turn.conversation
     if not isinstance(deps.executor, SupportsDecisions):
         raise ConfigurationError(f"{type(deps.executor).__name__} can not finish a round that was suspended")
-    if deps.store is not None and not (conversation.pending and conversation.is_current(turn.lease.previous)):
-        await _read_round(turn, deps.store)
-    conversation.read_under(turn.lease.number)
+    if deps.store is not None:
+        known = await deps.store.get_session(turn.session_id) if conversation.pending else None
+        if not conversation.is_current(known):
+            await _read_round(turn, deps.store)
+    conversation.left_at(None)  # until this turn's end has noted it anew
     record = conversation.open_round
     if record is None or not record.pending:
         raise ConfigurationError(f"no call of session {turn.session_id!r} waits for a decision")

@@ -35,7 +35,7 @@ async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
     try:
         record = await _open_session(turn, deps)
         if isinstance(request, TurnRequest):
-            await _restore_messages(turn, deps, request.history)
+            await _restore_messages(turn, deps, record, request.history)
     except StoreError as error:
         return stop_for_store_error(turn, error)
     snapshot: object = await deps.executor.refresh(_tool_context(turn, deps))
@@ -77,22 +77,24 @@ async def _open_session(turn: TurnState, deps: TurnDeps) -> SessionRecord | None
     return await deps.store.ensure_session(turn.session_id, deps.session_info)
 
 
-async def _restore_messages(turn: TurnState, deps: TurnDeps, given: Sequence[Message] | None) -> None:
+async def _restore_messages(
+    turn: TurnState, deps: TurnDeps, record: SessionRecord | None, given: Sequence[Message] | None
+) -> None:
     conversation = turn.conversation
     superseded = frozenset(item.call.id for item in conversation.pending)
     if conversation.open_round is not None:  # suspended, or a turn was dropped without its finalization
         conversation.fill_tool_round(missing_results(conversation.open_round, ran=True))
         conversation.close_tool_round(superseded_results(conversation.open_round.message))
     stored: list[Message] = []
-    if deps.store is not None and (given is not None or not conversation.is_current(turn.lease.previous)):
+    if deps.store is not None and (given is not None or not conversation.is_current(record)):
         rows = await deps.store.get_messages(turn.session_id)
         if given is not None or not conversation.ends_like([row.message for row in rows]):
-            stored, record = await _settle_open_rounds(turn, deps, deps.store, rows, given is None)
+            stored, unfinished = await _settle_open_rounds(turn, deps, deps.store, rows, given is None)
             if given is None:
                 conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
             conversation.journal.forget()
-            if record is not None:
-                conversation.reopen_tool_round(record)
+            if unfinished is not None:
+                conversation.reopen_tool_round(unfinished)
                 turn.tools_started = True  # they may have run, in the process that died
     if given is not None:
         history = _without_system(turn, _repaired(turn, given, "the given history", superseded))
@@ -100,7 +102,7 @@ async def _restore_messages(turn: TurnState, deps: TurnDeps, given: Sequence[Mes
         if deps.store is not None:
             for message in unsaved_tail(stored, history):
                 conversation.journal.add(turn.next_uid(), message)
-    conversation.read_under(turn.lease.number)
+    conversation.left_at(None)  # until this turn's end has noted it anew
 
 
 async def _settle_open_rounds(
