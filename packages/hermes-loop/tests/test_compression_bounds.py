@@ -246,6 +246,11 @@ def test_an_archive_that_failed_after_it_was_written_is_what_the_next_turn_reads
     assert [row.message for row in stored] == list(second["transcript"])
 
 
+def test_many_short_words_that_fit_together_stay_as_they_are() -> None:
+    quotes = ("ab",) * 40
+    assert fit_quotes(quotes, 300) == quotes
+
+
 @given(st.lists(st.text(max_size=3000), max_size=30), st.integers(300, 4000))
 def test_the_users_words_fit_and_the_newest_are_there(quotes: list[str], tokens: int) -> None:
     fitted = fit_quotes(quotes, tokens)

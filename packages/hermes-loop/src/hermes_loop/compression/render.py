@@ -88,6 +88,8 @@ def quotes_of(messages: Iterable[Message]) -> tuple[str, ...]:
 def fit_quotes(quotes: Sequence[str], tokens: int) -> tuple[str, ...]:
     """`quotes` word for word where they take no more than `tokens`. Else the longest are cut to their ends,
     all to one length; and where there are too many even so, the oldest are left out."""
+    if _cost(json.dumps(quotes, ensure_ascii=False)) <= tokens:
+        return tuple(quotes)
     sizes = [(len(quote), _quote_cost(quote)) for quote in quotes]
     if sum(cost for _, cost in sizes) <= tokens:
         return tuple(quotes)
