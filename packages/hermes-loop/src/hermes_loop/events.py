@@ -255,9 +255,10 @@ class TurnEvents:
                 else:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
-        self.listened_to: bool = any(
-            given is not None for given in (*astuple(callbacks), stream_callback, sink)
-        )
+        given = (*astuple(callbacks), stream_callback, sink)
+        self.called_back: bool = any(one is not None for one in given)
+        """Whether there is a callback, which may have to be waited for."""
+        self.listened_to: bool = self.called_back
         """Whether anyone hears of anything; otherwise an event is not even made note of."""
         self._watchers: list[Callable[[WatchedEvent], None]] = []
         self._interrupt = interrupt or InterruptFlag()

@@ -160,19 +160,39 @@ async def _leave(
 def watch_turn(turn: TurnState, deps: TurnDeps) -> None:
     """Let the hooks that watch hear of this turn."""
     for hook in deps.hooks.turn_event:
-        turn.events.watch(partial(_tell, turn, deps, hook))
+        turn.events.watch(_Watcher(turn, deps, hook))
 
 
-def _tell(turn: TurnState, deps: TurnDeps, hook: SupportsTurnEvents, event: WatchedEvent) -> None:
-    known = msgspec.structs.asdict(_context(turn))
-    context = WatchContext(**known, mask=lambda text: masked(text, deps.routes.secrets()))
-    try:
-        hook.turn_event(context, event)
-    except Exception as error:  # noqa: BLE001 - the host's code; reported once
-        name = f"hook {type(hook).__name__}.turn_event"
-        if name not in turn.events.failures:
-            turn.events.failures[name] = f"{name}: {type(error).__name__}: {error}"
-            log_phase(turn, "turn_event", "HookFailed", logging.WARNING, turn.events.failures[name])
+class _Watcher:
+    """Tells one hook of one turn. The context is made anew only where it has changed: text comes in many
+    pieces."""
+
+    __slots__ = ("_api_calls", "_context", "_deps", "_hook", "_route", "_turn")
+
+    def __init__(self, turn: TurnState, deps: TurnDeps, hook: SupportsTurnEvents) -> None:
+        self._turn = turn
+        self._deps = deps
+        self._hook = hook
+        self._route, self._api_calls = turn.route, turn.api_calls
+        self._context = self._make_context()
+
+    def __call__(self, event: WatchedEvent) -> None:
+        turn = self._turn
+        if turn.route is not self._route or turn.api_calls != self._api_calls:
+            self._route, self._api_calls = turn.route, turn.api_calls
+            self._context = self._make_context()
+        try:
+            self._hook.turn_event(self._context, event)
+        except Exception as error:  # noqa: BLE001 - the host's code; reported once
+            name = f"hook {type(self._hook).__name__}.turn_event"
+            if name not in turn.events.failures:
+                turn.events.failures[name] = f"{name}: {type(error).__name__}: {error}"
+                log_phase(turn, "turn_event", "HookFailed", logging.WARNING, turn.events.failures[name])
+
+    def _make_context(self) -> WatchContext:
+        routes = self._deps.routes
+        known = msgspec.structs.asdict(_context(self._turn))
+        return WatchContext(**known, mask=lambda text: masked(text, routes.secrets()))
 
 
 async def _once(turn: TurnState, hook: object, ability: str, work: Callable[[], Awaitable[None]]) -> None:

@@ -51,7 +51,7 @@ def _is_instant(turn: TurnState, deps: TurnDeps) -> bool:
         and deps.idle.is_idle(turn.task_id)
         and not deps.hooks.sync_memory
         and not deps.hooks.post_turn
-        and not turn.events.listened_to
+        and not turn.events.called_back
     )
 
 
