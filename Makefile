@@ -3,13 +3,14 @@
 PYTHON ?= python3
 IN_ENVIRONMENT = @$(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check fmt lint types api docs matrix bench nightly clean
+.PHONY: help demo test check fmt lint types api docs matrix release-check bench nightly clean
 
 help:
 	@echo "make demo      run the main job on a small prompt file (ARGS=\"...\" are options of hermes-batch run)"
 	@echo "make test      every check and test"
 	@echo "make check     the checks without the tests; make fmt, lint, types are parts of it"
 	@echo "make api       write the snapshots of the public surfaces, after a change of a public name"
+	@echo "make release-check  build wheels, sdists and SBOMs into dist/ and check all that a release must be"
 	@echo "make unit-X    the tests of package X alone, in an environment of its own: make unit-hermes-loop"
 	@echo "make docs      the documentation as a site, in .cache/site; a warning is an error"
 	@echo "make matrix    subsets of the wheels, earlier releases beside this tree, sizes and import times: tables"
@@ -39,6 +40,9 @@ docs:
 
 api:
 	$(IN_ENVIRONMENT) python .ci/checks/api_contract.py --write
+
+release-check:
+	$(IN_ENVIRONMENT) python .ci/release_check.py $(ARGS)
 
 unit-%:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py "unit $*"

@@ -68,10 +68,12 @@ def static_steps() -> Iterator[Step]:
         yield types(str(folder), [folder], f"{folder}:.ci")
     yield types("examples", [Path("examples")], "examples:examples/third_party/src:.ci")
     yield Step("layers", [["lint-imports", "--no-logo"]])
-    for check in ("async_audit", "sibling_ranges", "house_rules"):
+    for check in ("async_audit", "sibling_ranges", "house_rules", "release_state"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
     yield Step("docs", [[*SITE, "-E", "docs", ".cache/site"]])
     yield Step("api contract", [[sys.executable, ".ci/checks/api_contract.py"]])
+    files = str(REPORTS.parent / "release")
+    yield Step("release files", [[sys.executable, ".ci/release_check.py", "--quick", "--out", files]])
     yield Step("audit installed", [["uv", "pip", "check", "--quiet", "--python", sys.executable]])
 
 

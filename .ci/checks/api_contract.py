@@ -33,6 +33,7 @@ from api_changes import Change, compare
 from api_surface import load_packages, surface_text
 from findings import WORKSPACE, Finding, run_check
 from packaging.version import Version
+from releases import Release, read_releases
 
 _IMPORT = re.compile(r"^\s*(?:from|import) ((?:hermes_\w+|run_agent|batch_runner)(?:\.\w+)*)", re.MULTILINE)
 
@@ -51,21 +52,9 @@ class Settings:
         return cls(data["modules"], frozenset(data.get("may_grow", [])))
 
 
-@dataclass(frozen=True)
-class Release:
-    """One row of releases.toml."""
-
-    wheel: str
-    version: str
-    commit: str
-
-
 def releases(root: Path) -> list[Release]:
     """All releases, oldest first."""
-    file = root / "releases.toml"
-    rows = tomllib.loads(file.read_text("utf-8")).get("release", []) if file.is_file() else []
-    found = [Release(row["wheel"], row["version"], row["commit"]) for row in rows]
-    return sorted(found, key=lambda release: Version(release.version))
+    return sorted(read_releases(root), key=lambda release: Version(release.version))
 
 
 def snapshots(root: Path, settings: Settings) -> dict[str, str]:
