@@ -414,3 +414,43 @@ def test_an_empty_run_is_a_page_too(browser: Page, tmp_path: Path) -> None:
     browser.press("j", "G", "Enter", "/", *"word")
     browser.wait(f"{COUNT} === '0 of 0 rows'")
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("width", [1500, 1200, 800, 390])
+def test_figures_fill_their_lines_and_no_name_of_a_mark_lies_on_a_bar(
+    page: Page, large: Path, width: int
+) -> None:
+    page.look(width=width, height=1_000)
+    page.open(large)
+    page.wait("document.querySelectorAll('#figures div').length === 7")
+    free = page.value(
+        """(() => {
+          const box = document.getElementById('figures').getBoundingClientRect();
+          const ends = new Map();
+          for (const tile of document.querySelectorAll('#figures div')) {
+            const place = tile.getBoundingClientRect();
+            ends.set(Math.round(place.top), Math.max(ends.get(Math.round(place.top)) ?? 0, place.right));
+          }
+          return Math.max(...[...ends.values()].map((end) => box.right - end));
+        })()"""
+    )
+    assert free < 3, "a line of figures ends before its frame"
+    covered = page.value(
+        """[...document.querySelectorAll('#plots svg')].flatMap((svg) => {
+          const bars = [...svg.querySelectorAll('rect:not(.hit)')].map((bar) => bar.getBoundingClientRect());
+          return [...svg.querySelectorAll('.marklabel')].filter((name) => {
+            const place = name.getBoundingClientRect();
+            return bars.some((bar) => bar.height && bar.left < place.right && place.left < bar.right
+              && bar.top < place.bottom && place.top < bar.bottom);
+          }).map((name) => name.textContent);
+        })"""
+    )
+    assert covered == []
+    outside = page.value(
+        """[...document.querySelectorAll('#plots .marklabel')].filter((name) => {
+          const [place, card] = [name, name.closest('figure')].map((part) => part.getBoundingClientRect());
+          return place.left < card.left || place.right > card.right;
+        }).length"""
+    )
+    assert outside == 0
+    page.screenshot(f"overview-{width}")

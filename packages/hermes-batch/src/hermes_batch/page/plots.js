@@ -3,6 +3,7 @@
 const TOOLS_SHOWN = 12;
 const REASONS_SHOWN = 8;
 const BINS = 24;
+const MARK_LINE = 15;
 
 const sum = (rows, value) => rows.reduce((total, row) => total + value(row), 0);
 const sorted = (values) => Float64Array.from(values).sort();
@@ -84,11 +85,22 @@ function binned(values, wholeSteps) {
   return { bins, step, beyond, ordered };
 }
 
+// Marks from left to right. The names of all but the last stand before their line where there is room, that of the
+// last behind it. A line begins at its name: the upper one is that which would cross the name of the other.
+function placedMarks(marks, place, width) {
+  const placed = marks.map(([share, name]) => ({ share, name, x: place(share) }));
+  placed.forEach((mark, number) => { mark.before = number < placed.length - 1 ? mark.x > 110 : mark.x > width * 0.7; });
+  const lastFirst = placed.length > 1 && placed[placed.length - 1].before;
+  placed.forEach((mark, number) => { mark.line = lastFirst ? placed.length - 1 - number : number; });
+  return placed;
+}
+
 function histogram(values, { label, shown, colour, width, height = 132, marks = [], wholeSteps = false }) {
   if (!values.length) return make("p", { class: "none" }, "Nothing to show.");
   const { bins, step, beyond, ordered } = binned(values, wholeSteps);
   const most = Math.max(...bins);
-  const [left, right, top, bottom] = [4, 4, 16, 20];
+  // Marks are named above the bars, each in a line of its own.
+  const [left, right, top, bottom] = [4, 4, 16 + MARK_LINE * marks.length, 20];
   const slot = (width - left - right) / bins.length;
   const y = (count) => height - bottom - ((height - bottom - top) * count) / most;
   const middle = `median ${shown(quantile(ordered, 0.5))}, 90 % within ${shown(quantile(ordered, 0.9))}, most ${shown(ordered[ordered.length - 1])}`;
@@ -110,14 +122,11 @@ function histogram(values, { label, shown, colour, width, height = 132, marks = 
     const place = wholeSteps && step === 1 ? left + (bin + 0.5) * slot : left + bin * slot;
     if (place < width - 30) svg.append(make("text", { x: place, y: height - 6, class: "axis", "text-anchor": bin || wholeSteps ? "middle" : "start" }, shown(bin * step)));
   }
-  const labels = [];
-  for (const [share, name] of marks) {
-    const x = Math.min(width - right, left + (quantile(ordered, share) / step) * slot);
-    const end = x > width * 0.7;
-    svg.append(make("line", { x1: x, x2: x, y1: top, y2: height - bottom, class: "mark" }));
-    labels.push(make("text", { x: end ? x - 4 : x + 4, y: top + 14 + marks.findIndex((mark) => mark[1] === name) * 14, class: "marklabel", "text-anchor": end ? "end" : "start" }, `${name} ${shown(quantile(ordered, share))}`));
+  for (const mark of placedMarks(marks, (share) => Math.min(width - right, left + (quantile(ordered, share) / step) * slot), width)) {
+    const y = 12 + MARK_LINE * (mark.line + 1);
+    svg.append(make("line", { x1: mark.x, x2: mark.x, y1: y - 9, y2: height - bottom, class: "mark" }),
+      make("text", { x: mark.before ? mark.x - 4 : mark.x + 4, y, class: "marklabel", "text-anchor": mark.before ? "end" : "start" }, `${mark.name} ${shown(quantile(ordered, mark.share))}`));
   }
-  svg.append(...labels);
   return make("div", {}, svg, make("p", { class: "reading" }, middle));
 }
 
@@ -181,7 +190,7 @@ function showPlots(rows, pending, filters, choose) {
     outcomes(rows, pending, filters, choose),
     toolUse(rows, filters, choose),
     reasoningCoverage(rows, filters, choose),
-    card("Time of a row", histogram(rows.map((row) => row.seconds), { label: "Time of a row", shown: seconds, colour: "accent", width, height: 180, marks: [[0.5, "median"], [0.9, "90 % within"]] })),
+    card("Time of a row", histogram(rows.map((row) => row.seconds), { label: "Time of a row", shown: seconds, colour: "accent", width, height: 180 + 2 * MARK_LINE, marks: [[0.5, "median"], [0.9, "90 % within"]] })),
     card("Tokens of a row",
       make("h3", {}, "In"), histogram(told.map((row) => row.input), { label: "Tokens in", shown: tokens, colour: "accent", width, height: 96, wholeSteps: true }),
       make("h3", {}, "Out"), histogram(told.map((row) => row.output), { label: "Tokens out", shown: tokens, colour: "soft", width, height: 96, wholeSteps: true })),
