@@ -1,21 +1,31 @@
-"""Ratios for hermes-batch: workers against the ideal, CPU per row, going on with a big run, memory.
+"""Ratios for hermes-batch: workers against the ideal and against the floor, CPU per row, going on with a big
+run, memory.
 
-Run with `uv run benchmarks/bench_batch.py`. No model: the agents only wait.
+Run with `uv run benchmarks/bench_batch.py`; `served` as an argument runs the part with a server alone. The
+floor is that of `floor.py`, over the same HTTP engine of ours; both have two tool rounds and a text for each
+row, and run by turns in processes of their own; `stored` keeps the sessions in SQLite, too. The other agents
+only wait.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
+from floor import HEADERS, Floor
 
 from hermes_batch import BatchRunner
+from hermes_batch.agent_options import AgentOptions
 from hermes_batch.dataset import scan_dataset
 from hermes_batch.plan import make_plan
 from hermes_batch.records import encode_record
@@ -24,11 +34,17 @@ from hermes_batch.rows import PromptRow, read_row
 from hermes_batch.shards import mend_torn_tails, scan_recorded
 from hermes_batch.testing import ScriptedAgent, conversation
 from hermes_messages.protocols import AgentRequest, ConversationResult
+from hermes_providers.timeouts import StreamClock, Timeouts
+from hermes_providers.transport import HttpOptions, make_transport
 
 CALL_S = 0.05
 CALLS = 3
 MANY = 100_000
 FEW = 10_000
+ROUNDS = 3
+ENGINES = ("httpx", "aiohttp")
+SERVED = ((16, 320, 50), (256, 2560, 50), (256, 512, 1_000))
+"""Workers, rows, and what the server waits, in milliseconds."""
 
 
 class Waiting:
@@ -139,8 +155,8 @@ async def whole_resume(directory: Path) -> None:
     print(json.dumps({"resume": time.perf_counter() - started, "ok": statistics.ok, "peak": peak}))
 
 
-def in_a_process(work: str, directory: Path) -> dict[str, float]:
-    done = subprocess.run([sys.executable, __file__, work, directory], check=True, capture_output=True)
+def in_a_process(*words: str | Path) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, *words], check=True, stdout=subprocess.PIPE)
     measured: dict[str, float] = json.loads(done.stdout)
     return measured
 
@@ -163,17 +179,129 @@ def finished_runs() -> None:
     print(f"memory per further row: {(peaks[1] - peaks[0]) * 1024 / (MANY - FEW):.2f} KB")
 
 
+class OverOurEngine:
+    """One of our HTTP engines as the client of the floor."""
+
+    def __init__(self, engine: str, base_url: str, connections: int) -> None:
+        options = HttpOptions(keep_alive=True, max_connections=connections)
+        self._transport = make_transport(engine, Timeouts(), options)
+        self._url = f"{base_url}/chat/completions"
+
+    async def open(self) -> None:
+        await self._transport.open()
+
+    async def post(self, body: bytes) -> AsyncIterator[bytes]:
+        clock = StreamClock(Timeouts(), asyncio.get_running_loop().time(), None)
+        async with self._transport.post(self._url, HEADERS, body, clock) as reply:
+            assert reply.status == 200
+            while data := await reply.read(clock):
+                yield data
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+async def floor_batch(engine: str, workers: int, rows: int, base_url: str) -> None:
+    sender = OverOurEngine(engine, base_url, workers)
+    await sender.open()
+    floor = Floor(sender)
+    await floor.batch(rows, workers)
+    await floor.close()
+
+
+async def agents_batch(engine: str, workers: int, rows: int, base_url: str, *, stored: bool = False) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        write_dataset(directory, rows)
+        done = await BatchRunner(
+            directory / "prompts.jsonl",
+            run_name="run",
+            output_dir=directory,
+            toolsets=["todo"],
+            agent_factory=AgentOptions(
+                toolsets=("todo",),
+                state_db=directory / "state.db" if stored else None,
+                base_url=base_url,
+                api_key="none",
+                model="bench",
+                provider_settings={"engine": engine, "keep_alive": True, "max_connections": workers},
+            ),
+            num_workers=workers,
+            require_reasoning=False,
+        ).run()
+        assert done.ok == rows, done
+
+
+async def stored_batch(engine: str, workers: int, rows: int, base_url: str) -> None:
+    await agents_batch(engine, workers, rows, base_url, stored=True)
+
+
+RUNS = {"floor": (floor_batch, "look"), "agents": (agents_batch, "todo"), "stored": (stored_batch, "todo")}
+
+
+async def one_batch(who: str, engine: str, workers: int, rows: int, pause_ms: int, server: str) -> None:
+    """A batch after a small one, which loads all modules."""
+    run, tool = RUNS[who]
+    await run(engine, 16, 16, f"{server}/0/2/5/{tool}/v1")
+    wall, cpu = time.perf_counter(), time.process_time()
+    await run(engine, workers, rows, f"{server}/{pause_ms}/2/5/{tool}/v1")
+    print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}))
+
+
+@contextlib.contextmanager
+def served() -> Iterator[str]:
+    command = [sys.executable, "-m", "contest.server"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent) as server:
+        assert server.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{server.stdout.readline().strip()}"
+        finally:
+            server.kill()
+
+
+def against_the_floor() -> None:
+    with served() as server:
+        for engine in ENGINES:
+            for workers, rows, pause_ms in SERVED:
+                found: dict[str, list[dict[str, float]]] = {who: [] for who in RUNS}
+                for _ in range(ROUNDS):
+                    for who, figures in found.items():
+                        words = [who, engine, workers, rows, pause_ms, server]
+                        figures.append(in_a_process(*map(str, words)))
+                wall, cpu = (
+                    {who: statistics.median(one[kind] for one in all_) for who, all_ in found.items()}
+                    for kind in ("wall", "cpu")
+                )
+                ideal = rows / workers * CALLS * pause_ms / 1000
+                per_thousand = cpu["agents"] / rows * 1000
+                print(
+                    f"{engine}, {workers} workers, {rows} rows of {CALLS} calls of {pause_ms} ms: wall"
+                    f" {wall['agents']:.2f} s, {wall['agents'] / ideal:.3f}x of the ideal and"
+                    f" {wall['agents'] / wall['floor']:.2f}x of the floor's; CPU of 1,000 rows"
+                    f" {per_thousand:.2f} s, {cpu['agents'] / cpu['floor']:.2f}x of the floor's"
+                    f" (with SQLite {cpu['stored'] / cpu['floor']:.2f}x)",
+                    flush=True,
+                )
+
+
 def main() -> None:
     match sys.argv[1:]:
         case ["scan", directory]:
             asyncio.run(resume_scan(Path(directory)))
         case ["resume", directory]:
             asyncio.run(whole_resume(Path(directory)))
+        case ["floor" | "agents" | "stored" as who, engine, workers, rows, pause_ms, server]:
+            _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            asyncio.run(one_batch(who, engine, int(workers), int(rows), int(pause_ms), server))
+        case ["served"]:
+            against_the_floor()
         case _:
             against_the_ideal(16, 320)
             against_the_ideal(256, 2560)
             cpu(2000)
             finished_runs()
+            against_the_floor()
 
 
 if __name__ == "__main__":

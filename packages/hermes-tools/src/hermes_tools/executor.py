@@ -38,6 +38,7 @@ from hermes_tools.secrets import SecretMasker, secret_values
 from hermes_tools.settings import ExecutorSettings
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.stations import Budgets, Callbacks, Redaction
+from hermes_tools.tool import FunctionTool
 from hermes_tools.tool_round import Dispatch, ToolRound
 from hermes_tools.toolsets import SupportsRefresh
 
@@ -322,6 +323,10 @@ def _sort_out(tools: Sequence[Tool], usable: list[Tool], absent: list[Unavailabl
 
 
 def _reason(thing: Tool | Toolset) -> str | None:
+    if (
+        type(thing) is FunctionTool
+    ):  # asking a Protocol costs as much as all else, for each tool of each agent
+        return None
     return thing.unavailable_reason() if isinstance(thing, SupportsAvailability) else None
 
 
