@@ -93,6 +93,14 @@ def test_no_public_name_is_missing_in_the_reference(wheel: str, pages: dict[Path
         assert set(importlib.import_module(module).__all__) <= shown, module
 
 
+def test_no_name_is_written_as_the_generator_keeps_it(site: Path) -> None:
+    for page in (site / "reference").glob("*.html"):
+        text = page.read_text("utf-8")
+        assert "TypeAliasForwardRef" not in text, page.name
+        assert "<object object at" not in text, page.name
+        assert " at 0x" not in text, page.name
+
+
 def test_no_link_on_the_site_leads_nowhere(pages: dict[Path, Html], site: Path) -> None:
     nowhere = []
     for path, page in pages.items():
