@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage, encode_message
 from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
 from hermes_store.operations.search import take_in
@@ -148,6 +148,33 @@ def test_tool_arguments_are_not_indexed_and_results_are(tmp_path: Path) -> None:
             assert [hit.seq for hit in await db.search_messages("bittern")] == list(round_.result_seqs)
 
     asyncio.run(main())
+
+
+def test_the_index_stays_small_beside_what_it_indexes(tmp_path: Path) -> None:
+    """Long arguments of calls, which models repeat, would make it outgrow the messages."""
+
+    async def main() -> int:
+        size = 0
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            rows: list[NewMessage] = []
+            for number in range(1500):
+                arguments = f'{{"path": "src/{number}.py", "content": "{"heron " * 60}{number}"}}'
+                call = AssistantMessage(f"stork {number}", (ToolCall(f"c{number}", "write_file", arguments),))
+                rows += [NewMessage(f"a{number}", call), NewMessage(f"r{number}", UserMessage("a bittern"))]
+            size = sum(len(encode_message(row.message)) for row in rows)
+            await db.append_messages_batch("s", rows)
+            assert len(await db.search_messages("stork", limit=2000)) == 1500
+            await db.vacuum()
+        return size
+
+    text = asyncio.run(main())
+    connection = sqlite3.connect(tmp_path / "s.db")
+    pages = "SELECT sum(length(block)) FROM message_index_data"
+    [(index,)] = connection.execute(pages)
+    connection.close()
+    assert index < text / 10
+    assert (tmp_path / "s.db").stat().st_size < 2 * text
 
 
 @settings(max_examples=200, deadline=None)
