@@ -107,13 +107,13 @@ class ChatResponse(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag=True):
-    """More visible text."""
+    """More visible text: append it to what was shown."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag=True):
-    """More reasoning text."""
+    """More reasoning text, which is no part of the answer."""
 
     text: str
 

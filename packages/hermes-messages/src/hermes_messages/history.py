@@ -17,7 +17,7 @@ __all__ = ["History", "MessageLog"]
 
 
 class MessageLog:
-    """Messages that are only ever added to."""
+    """Messages that are only ever added to, so that views of it and bytes made from it stay right."""
 
     __slots__ = ("__weakref__", "_messages")
 

@@ -14,7 +14,7 @@ __all__ = ["TRANSITIONS", "TranscriptEvent", "TranscriptRule", "TranscriptState"
 
 
 class TranscriptState(StrEnum):
-    """Where a transcript stands."""
+    """Where a transcript stands: which role may come next (see `Transcript`)."""
 
     EMPTY = "empty"
     PRIMED = "primed"

@@ -81,7 +81,7 @@ class SupportsMemorySync(Protocol):
 
 @runtime_checkable
 class SupportsRequestTransform(Protocol):
-    """Changes requests."""
+    """Changes each request before it is weighed and sent."""
 
     async def transform_request(self, context: HookContext, request: ChatRequest) -> ChatRequest:
         """The request to send, before the preflight gate looks at it. Return `request` itself to leave it:
@@ -91,7 +91,7 @@ class SupportsRequestTransform(Protocol):
 
 @runtime_checkable
 class SupportsResponseTransform(Protocol):
-    """Changes answers."""
+    """Changes each answer of a model, after its text was streamed."""
 
     async def transform_response(self, context: HookContext, response: ChatResponse) -> ChatResponse:
         """The response that enters the conversation. Its text was streamed by then."""
@@ -100,7 +100,7 @@ class SupportsResponseTransform(Protocol):
 
 @runtime_checkable
 class SupportsToolResultTransform(Protocol):
-    """Changes what tools return."""
+    """Changes the result of a tool call before it is stored and shown."""
 
     async def transform_tool_result(
         self, context: HookContext, call: ToolCall, result: ToolMessage

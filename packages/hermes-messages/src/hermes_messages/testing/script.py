@@ -124,7 +124,7 @@ def text(
     chunk_size: int | None = None,
     gate: Gate | None = None,
 ) -> Answer:
-    """A text answer."""
+    """A text answer, in pieces of `chunk_size` characters where it is given."""
     return Answer(
         text=content, reasoning=reasoning, usage=usage, finish=finish, chunk_size=chunk_size, gate=gate
     )
