@@ -20,6 +20,7 @@ CONSUMERS = Path(__file__).parent / "consumers"
 PYRIGHT = NODE_PACKAGES / "pyright" / "index.js"
 INSTALLED = [
     "hermes-batch[agent,parquet,zstd]",
+    "hermes-loop[otel]",
     "hermes-providers[aiohttp,http2,socks]",
     "hermes-store[postgres]",
     "hermes-tools[mcp,web]",

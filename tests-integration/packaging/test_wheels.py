@@ -32,9 +32,6 @@ MODULES = {
 IMPORT_ALL = """
 import importlib, importlib.util, json, pkgutil, sys
 
-def fail(name):
-    raise ImportError(name)
-
 def load(name):
     try:
         seen.append(importlib.import_module(name).__name__)
@@ -49,7 +46,8 @@ seen = []
 for top in own:
     seen.append(importlib.import_module(top).__name__)
     path = importlib.import_module(top).__path__
-    for module in pkgutil.walk_packages(path, top + ".", onerror=fail):
+    # What walk_packages can not import was given to `load` before, which knows what may be missing.
+    for module in pkgutil.walk_packages(path, top + ".", onerror=lambda name: None):
         if not module.name.endswith("__main__"):
             load(module.name)
 present = [name for name in foreign if importlib.util.find_spec(name)]
@@ -73,9 +71,13 @@ def modules_of_extras(package: str) -> set[str]:
     wanted = [requirement for extra in extras.values() for requirement in extra]
     plain = project_of(package).get("dependencies", [])
     assert isinstance(plain, list)
-    only_extra = installed_by(wanted) - installed_by(plain)
-    provided = importlib.metadata.packages_distributions()
-    return {name for name, owners in provided.items() if {canonical(o) for o in owners} <= only_extra}
+    always = installed_by(plain)
+    only_extra = installed_by(wanted) - always
+    provided = {
+        name: {canonical(owner) for owner in owners}
+        for name, owners in importlib.metadata.packages_distributions().items()
+    }
+    return {name for name, owners in provided.items() if owners & only_extra and not owners & always}
 
 
 def canonical(name: str) -> str:

@@ -87,7 +87,7 @@ class FileRows:
         self._max_samples = max_samples
         self._hashes = RowHashes()
         self.todo: Collection[int] = ()
-        self.finished = 0
+        self.finished: int = 0
 
     @property
     def label(self) -> str:
@@ -161,7 +161,7 @@ class StreamRows:
         self._done: Counter[bytes] = Counter()
         self._trouble: str | None = None
         self._exhausted = False
-        self.finished = 0
+        self.finished: int = 0
 
     @property
     def total(self) -> int:

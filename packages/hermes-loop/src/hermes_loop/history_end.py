@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import overload
+from typing import ClassVar, overload
 
 from hermes_messages import History, Message
 
@@ -46,7 +46,7 @@ class HistoryEnd(Sequence[Message]):
             return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
 
     def __repr__(self) -> str:
         return f"HistoryEnd({len(self)} messages)"

@@ -12,7 +12,7 @@ from hermes_messages.protocols import InterruptSignal
 
 __all__ = ["InterruptWatch"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class _TellsListeners(Protocol):

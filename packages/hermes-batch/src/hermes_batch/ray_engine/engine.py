@@ -45,7 +45,7 @@ from hermes_messages.argument_text import JsonValue
 
 __all__ = ["RayEngine", "make_ray_engine"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _Outcome = Done | Trouble | Stopped
 

@@ -25,13 +25,15 @@ class Instruments:
                 name, unit="s", description=text, explicit_bucket_boundaries_advisory=boundaries
             )
 
-        self.chat = seconds("gen_ai.client.operation.duration", "GenAI operation duration.")
-        self.first_chunk = seconds(
+        self.chat: Histogram = seconds("gen_ai.client.operation.duration", "GenAI operation duration.")
+        self.first_chunk: Histogram = seconds(
             "gen_ai.client.operation.time_to_first_chunk", "Time to receive the first chunk."
         )
-        self.turn = seconds("gen_ai.invoke_agent.duration", "Duration of an agent invocation.", _TURN_SECONDS)
-        self.tool = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
-        self.tokens = meter.create_histogram(
+        self.turn: Histogram = seconds(
+            "gen_ai.invoke_agent.duration", "Duration of an agent invocation.", _TURN_SECONDS
+        )
+        self.tool: Histogram = seconds("gen_ai.execute_tool.duration", "Duration of a tool execution.")
+        self.tokens: Histogram = meter.create_histogram(
             "gen_ai.client.token.usage",
             unit="{token}",
             description="Number of input and output tokens used.",
