@@ -14,7 +14,7 @@ model = load("test_against_model")
 _numbers = count()
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(5400)
 def test_the_server_answers_as_the_model(server: Server) -> None:
     class PostgresMachine(model.StoreMachine):  # type: ignore[misc, name-defined]
         resumptions = 8  # a call crosses the loop more often here
