@@ -56,11 +56,15 @@ def ray_environment() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ray_address(ray_environment: str) -> Iterator[str]:
     """The address of a cluster that is held by a process of its own."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().decode().strip()
-        assert address, "Ray did not start"
-        yield address
-        process.communicate(timeout=60)
+    command = [sys.executable, "-c", PROGRAM]
+    for _attempt in range(3):  # on a machine that is busy, Ray itself gives up after half a minute
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        ) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().decode().strip()
+            if address:
+                yield address
+                process.communicate(timeout=60)
+                return
+    raise AssertionError("Ray did not start")

@@ -2,19 +2,23 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from msgspec.structs import asdict
 
-from hermes_batch import BatchRunner, BatchStatistics, RunAbortedError, row_retries
+from hermes_batch import BatchRunner, BatchStatistics, EngineStartError, RunAbortedError, row_retries
+from hermes_batch.ray_engine import engine as ray_engine
 from hermes_batch.records import Record, decode_record
 from hermes_messages import ConfigurationError
 
@@ -302,3 +306,157 @@ def test_a_driver_that_is_killed_leaves_no_worker_behind_and_pays_no_finished_ro
     assert set(paid) == set(rows)
     assert sum(paid.values()) - len(rows) <= 4
     assert merged(where) == list(range(24))
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those of the processes that run; one that nobody has waited for is over."""
+    states = {pid: Path(f"/proc/{pid}/stat") for pid in pids}
+    return {
+        pid
+        for pid, stat in states.items()
+        if stat.exists() and stat.read_text().rsplit(")", 1)[1][:2] != " Z"
+    }
+
+
+def children_of(pid: int) -> set[int]:
+    found = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    return found.union(*(children_of(child) for child in found if Path(f"/proc/{child}").exists()))
+
+
+@pytest.fixture
+def on_ray(ray_address: str) -> Engine:
+    return {"engine": "ray", "engine_settings": {"address": ray_address, "cpus_per_actor": 0.1}}
+
+
+@pytest.mark.ray_cluster
+def test_rows_of_a_killed_worker_are_run_by_others_and_only_those_are_paid_again(
+    where: Path, on_ray: Engine
+) -> None:
+    rows = [f"slow {number}" for number in range(16)]
+    batch = runner(where, rows, with_two_workers(on_ray))
+
+    def kill_one() -> None:
+        os.kill(int(noted(where, "workers")[0]), signal.SIGKILL)
+
+    watcher = stop_when(where, lambda: len(noted(where, "paid")) >= 6, kill_one)
+    statistics = asyncio.run(run_and(batch, watcher))
+    assert (statistics.ok, statistics.pending) == (16, 0)
+    assert merged(where) == list(range(16))
+    paid = Counter(noted(where, "paid"))
+    assert set(paid) == set(rows)
+    assert sum(paid.values()) - 16 <= 2
+
+
+@pytest.mark.ray_cluster
+def test_a_row_that_kills_its_worker_costs_itself_and_no_other(where: Path, on_ray: Engine) -> None:
+    rows = ["row 0", "slow 1", "deadly 2", "slow 3", "row 4", "row 5"]
+    statistics = asyncio.run(runner(where, rows, on_ray).run())
+    assert (statistics.ok, statistics.error, statistics.errors_by_kind) == (5, 1, {"worker_lost": 1})
+    [lost] = [record for record in records(where) if record.status == "error"]
+    assert lost.prompt_index == 2
+    assert lost.error.startswith("3 workers died while they ran this row; the last: ")
+    assert noted(where, "paid").count("deadly 2") == 3
+
+
+@pytest.mark.ray_cluster
+def test_a_worker_that_hangs_is_ended_and_its_rows_are_run_by_another(
+    where: Path, on_ray: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_engine, "_LATE_S", 1.0)
+
+    def stop_it() -> None:
+        os.kill(int(noted(where, "workers")[0]), signal.SIGSTOP)
+
+    batch = runner(where, ["slow 0", "slow 1"], on_ray, num_workers=1, row_timeout_s=5.0)
+    watcher = stop_when(where, lambda: bool(noted(where, "paid")), stop_it)
+    assert asyncio.run(run_and(batch, watcher)).ok == 2
+    assert noted(where, "paid") == ["slow 0", "slow 0", "slow 1"]
+    wait_until(lambda: not alive({int(pid) for pid in noted(where, "workers")}))
+
+
+@pytest.mark.ray_cluster
+@pytest.mark.parametrize("victim", ["gateway", "raylet"])
+def test_a_cluster_that_goes_ends_the_run_in_order_and_leaves_no_process(
+    where: Path, ray_environment: str, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster of our own: what is killed is Ray's driver, or what holds its machine in the cluster."""
+    for name in ("period_ms", "initial_delay_ms", "timeout_ms"):
+        monkeypatch.setenv(f"RAY_health_check_{name}", "1000")  # the cluster notices sooner
+    ours: set[int] = set()
+
+    def kill_it() -> None:
+        assert isinstance(batch._engine, ray_engine.RayEngine)
+        assert batch._engine._gateway is not None
+        gateway = batch._engine._gateway.pid
+        ours.update({gateway, *children_of(gateway)})
+        [raylet] = [pid for pid in ours if Path(f"/proc/{pid}/comm").read_text().strip() == "raylet"]
+        os.kill(gateway if victim == "gateway" else raylet, signal.SIGKILL)
+
+    rows = ["row 0", *(f"hang {number}" for number in range(3))]
+    settings = {"address": "local"}
+    batch = runner(where, rows, {"engine": "ray", "engine_settings": settings})
+    watcher = stop_when(where, lambda: bool(records(where)) and len(noted(where, "paid")) == 4, kill_it)
+    with pytest.raises(ExceptionGroup) as ended:
+        asyncio.run(run_and(batch, watcher))
+    assert ended.group_contains(RunAbortedError, match="finished rows are kept, continue with resume=True")
+    assert merged(where) == [0]
+    wait_until(lambda: not alive(ours))
+
+
+@pytest.mark.ray_cluster
+def test_a_cluster_that_does_not_answer_is_told_in_time_and_nothing_is_written(
+    where: Path, ray_environment: str
+) -> None:
+    settings = {"address": "127.0.0.2:9", "start_timeout_s": 4}
+    with pytest.raises(EngineStartError, match=r"127\.0\.0\.2:9|did not answer"):
+        asyncio.run(runner(where, ["row 0"], {"engine": "ray", "engine_settings": settings}).run())
+    assert not (where / "r").exists()
+
+
+@pytest.mark.ray_cluster
+def test_workers_without_room_are_told_in_time(where: Path, on_ray: Engine) -> None:
+    settings = on_ray["engine_settings"] | {"cpus_per_actor": 64, "start_timeout_s": 6}
+    with pytest.raises(EngineStartError, match=r"a machine with 64 CPUs free|did not answer"):
+        asyncio.run(runner(where, ["row 0"], {"engine": "ray", "engine_settings": settings}).run())
+    assert not (where / "r").exists()
+
+
+@pytest.mark.ray_cluster
+def test_a_key_reaches_the_host_and_nothing_that_ray_writes(
+    where: Path, on_ray: Engine, ray_environment: str
+) -> None:
+    key = "sk-known-to-nobody-else"
+    asked: list[str | None] = []
+
+    class Host(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(self.headers["Authorization"])
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"error": {"message": "no such model", "code": "model_not_found"}}'
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Host) as host:
+        serving = Thread(target=host.serve_forever)
+        serving.start()
+        url = f"http://127.0.0.1:{host.server_port}/v1"
+        model: dict[str, Any] = {
+            "agent_factory": None,
+            "base_url": url,
+            "model": "m",
+            "api_key": key,
+            "toolsets": [],
+        }
+        statistics = asyncio.run(runner(where, ["row 0"], on_ray, **model).run())
+        host.shutdown()
+        serving.join()
+    assert statistics.error == 1, records(where)
+    assert set(asked) == {f"Bearer {key}"}, records(where)
+    kept = [path for place in (Path(ray_environment), where) for path in place.rglob("*") if path.is_file()]
+    assert len(kept) > 10
+    assert [path for path in kept if key.encode() in path.read_bytes()] == []

@@ -20,6 +20,8 @@ from hermes_batch.ray_engine.wire import (
 __all__ = ["main"]
 
 STARTS_ITS_OWN = "local"
+STARTS = 3
+"""A busy machine can be too slow for Ray's patience of half a minute; the driver bounds the whole."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
     # Under `uv run`, Ray would send the current directory to the cluster and install it for the workers.
@@ -81,19 +83,35 @@ def connect(begin: Begin) -> None:
         if "RAY_AUTH_MODE" not in os.environ:
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
         os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # one for each CPU, for nothing
-        import ray  # reads the environment
-
-        ray.init(
-            address="local",
-            num_cpus=begin.cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
+        for left in reversed(range(STARTS)):
+            try:
+                start_cluster(begin.cpus)
+            except Exception:
+                if not left:
+                    raise
+            else:
+                return
     else:
         import ray
 
         ray.init(address=begin.address, log_to_driver=False, logging_level="ERROR")
+
+
+def start_cluster(cpus: int) -> None:
+    """Start a cluster on this machine. Raises whatever Ray raises, with nothing left."""
+    import ray
+
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except BaseException:
+        ray.shutdown()
+        raise
 
 
 if __name__ == "__main__":

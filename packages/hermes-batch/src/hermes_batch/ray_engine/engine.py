@@ -25,6 +25,7 @@ from hermes_batch.ray_engine.wire import (
     Connected,
     Done,
     FromGateway,
+    Gone,
     Kill,
     Lost,
     NotConnected,
@@ -232,6 +233,8 @@ class RayEngine:
                 self._break(f"a Ray worker can not make agents: {reason}")
             case Lost(worker=worker, reason=reason):
                 await self._lose(worker, reason)
+            case Gone(reason=reason):
+                self._break(f"the connection to the Ray cluster is lost: {reason}")
             case Connected() | NotConnected():
                 pass
         self._has_changed()

@@ -23,6 +23,7 @@ from hermes_batch.ray_engine.wire import (
     Cancel,
     Connected,
     FromGateway,
+    Gone,
     Kill,
     Lost,
     Opened,
@@ -43,6 +44,9 @@ CLOSE_LIMIT_S = 30.0
 _CONTROL_CALLS = 16
 """How many calls beside rows an actor takes at once: opening, cancellations, the close."""
 _LONGEST_REASON = 400
+OUR_NODE_IS_GONE = "its owner has died"
+"""How Ray tells that an actor ended since we count as dead: what keeps us in the cluster, the raylet of this
+machine, is gone, and nothing can be run through it any more."""
 
 
 async def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
@@ -70,6 +74,7 @@ class _Gateway:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._actors: dict[int, ActorHandle] = {}
+        self._opened: set[int] = set()
         self._calls: set[Task[None]] = set()
 
     def say(self, message: FromGateway) -> None:
@@ -113,7 +118,11 @@ class _Gateway:
         except (RayError, msgspec.DecodeError) as error:
             self._lose(asked.worker, _reason(error))
             return
-        self.say(Ready(asked.worker) if isinstance(opened, Opened) else opened)
+        if isinstance(opened, Opened):
+            self._opened.add(asked.worker)
+            self.say(Ready(asked.worker))
+        else:
+            self.say(opened)
 
     async def _run(self, asked: RunRow, actor: ActorHandle) -> None:
         try:
@@ -131,13 +140,14 @@ class _Gateway:
         actor = self._actors.pop(worker, None)
         if actor is not None:
             ray.kill(actor)
-            self.say(Lost(worker, reason))
+            self.say(Gone(reason) if OUR_NODE_IS_GONE in reason else Lost(worker, reason))
 
     async def close(self) -> None:
         """Let the workers end, then end them. Rows that run are cancelled."""
         for call in self._calls:
             call.cancel()
-        closing = [asyncio.create_task(_close(actor)) for actor in self._actors.values()]
+        opened = [actor for number, actor in self._actors.items() if number in self._opened]
+        closing = [asyncio.create_task(_close(actor)) for actor in opened]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_LIMIT_S)
         for task in closing:

@@ -24,6 +24,7 @@ __all__ = [
     "Connected",
     "Done",
     "FromGateway",
+    "Gone",
     "Kill",
     "Lost",
     "NotConnected",
@@ -145,7 +146,13 @@ class Lost(Struct, frozen=True, tag=True):
     reason: str
 
 
-FromGateway = Connected | NotConnected | Ready | Refused | Done | Trouble | Stopped | Lost
+class Gone(Struct, frozen=True, tag=True):
+    """The cluster is gone, as far as the gateway is concerned."""
+
+    reason: str
+
+
+FromGateway = Connected | NotConnected | Ready | Refused | Done | Trouble | Stopped | Lost | Gone
 
 
 class Opened(Struct, frozen=True, tag=True):

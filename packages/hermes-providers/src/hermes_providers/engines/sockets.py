@@ -197,13 +197,16 @@ class Sockets(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """A new connection. Raises `httpcore.ConnectError`, `httpcore.ConnectTimeout`."""
         loop = asyncio.get_running_loop()
+        # Other loops, such as uvloop's, try the addresses of a name in turn and know no such word.
+        several = isinstance(loop, asyncio.BaseEventLoop) and not _is_address(host)
+        options: dict[str, Any] = {"happy_eyeballs_delay": _NEXT_ADDRESS_S} if several else {}
         try:
             async with asyncio.timeout(timeout):
                 transport, pipe = await loop.create_connection(
                     lambda: _Pipe(loop),
                     host,
                     port,
-                    happy_eyeballs_delay=None if _is_address(host) else _NEXT_ADDRESS_S,
+                    **options,
                 )
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(_told(error)) from error
