@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio import StreamReader, Task
 from asyncio.subprocess import PIPE, Process
@@ -63,6 +65,8 @@ class GatewayProcess:
                         await self._process.wait()
         finally:
             await kill(self._process)
+            with suppress(ProcessLookupError):  # what a cluster of our own left behind, if it was killed
+                os.killpg(self._process.pid, signal.SIGKILL)
             await asyncio.wait({self._listening}, timeout=1.0)
             self._listening.cancel()
 

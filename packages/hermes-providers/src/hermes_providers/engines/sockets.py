@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 import ssl
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httpcore
 
@@ -39,8 +39,7 @@ class _Pipe(asyncio.Protocol):
         self._room: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class
 
     def data_received(self, data: bytes) -> None:
         self.received += data
