@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,11 @@ def blocks_of(response: ChatResponse) -> list[dict[str, Any]]:
     assert replay.origin == ORIGIN
     assert replay.wire == "anthropic_messages"
     return [json.loads(bytes(raw)) for raw in replay.blocks]
+
+
+def assert_keeps(response: ChatResponse) -> None:
+    """What is stored can be read again."""
+    assert msgspec.json.decode(msgspec.json.encode(response), type=ChatResponse) == response
 
 
 def test_text() -> None:
@@ -136,6 +142,21 @@ def test_server_tool_blocks_stay_opaque_and_are_no_calls() -> None:
     assert kinds == ["text", "server_tool_use", "web_search_tool_result", "text"]
     assert blocks_of(response)[1]["input"] == {"query": "x"}
     assert blocks_of(response)[2] == found
+
+
+def test_server_tool_that_is_cut_off_within_its_input_can_be_kept() -> None:
+    use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    said = '{"query": ["a\u00e9", {"b": null}]}'
+    for at in range(1, len(said)):
+        response = read(
+            tidy(
+                text_block(0, "I search."),
+                block(1, use, {"type": "input_json_delta", "partial_json": said[:at]}),
+                reason="max_tokens",
+            )
+        )
+        assert_keeps(response)
+        assert isinstance(blocks_of(response)[1]["input"], dict)
 
 
 def test_citations_are_kept_and_do_not_cut_the_text() -> None:
@@ -371,6 +392,7 @@ def test_cutting_between_all_bytes_and_other_line_ends_give_the_same_message() -
 @given(at=st.integers(0, len(RICH) - 1))
 def test_no_early_end_hands_on_half_a_call(at: int) -> None:
     response = read(RICH[:at], complete=False)
+    assert_keeps(response)
     for call in response.message.tool_calls:
         assert (call.name, call.arguments) in {("f", '{"a": "日本語", "b": [1, 2]}'), ("g", "{}")}
 
@@ -410,6 +432,7 @@ ODD_EVENT = st.fixed_dictionaries(
 @given(events=st.lists(ODD_EVENT, max_size=8))
 def test_odd_events_are_borne(events: list[dict[str, object]]) -> None:
     response = read(whole(*events), complete=False)
+    assert_keeps(response)
     for call in response.message.tool_calls:
         assert isinstance(json.loads(call.arguments), dict)
 
@@ -417,7 +440,7 @@ def test_odd_events_are_borne(events: list[dict[str, object]]) -> None:
 @given(content=st.lists(ODD_BLOCK, max_size=5), usage=JUNK, reason=JUNK)
 def test_odd_plain_answers_are_borne(content: object, usage: object, reason: object) -> None:
     response = read_plain({"type": "message", "content": content, "usage": usage, "stop_reason": reason})
-    assert response.message is not None
+    assert_keeps(response)
 
 
 def test_an_error_event_is_an_error_whatever_its_name() -> None:

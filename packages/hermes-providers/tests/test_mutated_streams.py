@@ -45,6 +45,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
         {"a": None},
         [{}],
         {"type": 1},
+        "server_tool_use",
     ]
 )
 
@@ -140,6 +141,7 @@ async def _read(wire: str, chunks: list[bytes]) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), ODD), min_size=1, max_size=3))
 @example([(-1, 2, "\ud800")])
+@example([(94, 0, {"a": None}), (95, 2, True)])  # a block of no known kind gets the second half of an input
 def test_any_values_that_are_not_what_they_should_be(wire: str, changes: list[tuple[int, int, Any]]) -> None:
     chunks = streamed(wire, BLOCKS)
     for place, choice, odd in changes:
@@ -148,9 +150,9 @@ def test_any_values_that_are_not_what_they_should_be(wire: str, changes: list[tu
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("odd", ["\ud800", [{}]])
+@pytest.mark.parametrize("odd", ["\ud800", [{}], {"a": None}, "server_tool_use"])
 def test_each_value_in_turn(wire: str, odd: Any) -> None:
-    """Every single value of the stream is once half a character, and once a list."""
+    """Every single value of the stream is once half a character, a list, an object, another kind of block."""
     chunks = streamed(wire, BLOCKS)
 
     async def main() -> None:

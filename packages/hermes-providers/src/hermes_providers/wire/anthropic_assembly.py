@@ -6,10 +6,11 @@ import msgspec
 from msgspec import Raw
 
 from hermes_messages.deltas import Delta, ReasoningChunk, TextChunk, ToolCallChunk
-from hermes_providers.streaming.json_bytes import dump, whole_characters
+from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_replay import text_of
 from hermes_providers.wire.joined_text import JoinedText
 from hermes_providers.wire.output_tool import AnswerText, is_answer_tool
+from hermes_providers.wire.valid_arguments import valid_arguments
 
 __all__ = ["ContentReader"]
 
@@ -211,5 +212,5 @@ def _whole(block: _Block) -> Raw:
             fields.pop("input", None)
         case _:
             if text:
-                fields["input"] = Raw(whole_characters(text).encode())
+                fields["input"] = Raw(valid_arguments(text).encode())  # a cut can leave half an object
     return Raw(dump(fields))
