@@ -41,6 +41,7 @@ def ray_environment() -> Iterator[str]:
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # the cluster is not to get a copy of the sources
             "RAY_prestart_worker_first_driver": "0",  # idle workers would only take this machine's time
         }
         before = {name: os.environ.get(name) for name in ours}

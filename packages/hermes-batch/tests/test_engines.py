@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -425,7 +426,7 @@ def test_workers_without_room_are_told_in_time(where: Path, on_ray: Engine) -> N
 def test_a_key_reaches_the_host_and_nothing_that_ray_writes(
     where: Path, on_ray: Engine, ray_environment: str
 ) -> None:
-    key = "sk-known-to-nobody-else"
+    key = f"sk-{secrets.token_hex(16)}"
     asked: list[str | None] = []
 
     class Host(BaseHTTPRequestHandler):
