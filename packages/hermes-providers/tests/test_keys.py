@@ -19,6 +19,7 @@ from hermes_providers import HttpProvider, KeyFunction, KeyPool, KeySource, Rate
 from hermes_providers.credentials import Secret
 from hermes_providers.keys import FixedKey, key_source
 from hermes_providers.rotation import COOLDOWN_S, AllResting, Rotation
+from no_network import Came, Scripted, run_skipping
 from wire_help import answer, ask, run, text_answer
 
 OK = stream(text_answer("ok"))
@@ -341,18 +342,18 @@ def test_while_all_keys_rest_nothing_is_sent() -> None:
 
 def test_wait_of_a_limited_route_holds_all_who_share_its_limiter() -> None:
     async def main() -> None:
-        soon = plain(b'{"error":{"message":"slow"}}', "429 Too Many Requests", retry_after_ms="40")
-        async with ByteServer([soon, OK]) as server:
-            limiter = RateLimiter(max_concurrent=5)
-            one, two = keyed(server, "a", limiter=limiter), keyed(server, "b", limiter=limiter)
-            await _failure(one)
-            started = asyncio.get_running_loop().time()
-            await answer(two)
-            assert asyncio.get_running_loop().time() - started >= 0.035
-            await one.close()
-            await two.close()
+        soon = Came(b'{"error":{"message":"slow"}}', status=429, headers={"retry-after-ms": "40"})
+        transport = Scripted(soon, Came(text_answer("ok")))
+        options = ProviderOptions(base_url="http://h.example/v1")
+        limiter = RateLimiter(max_concurrent=5)
+        one, two = (
+            from_profile("custom", options, key=key, limiter=limiter, transport=transport) for key in "ab"
+        )
+        await _failure(one)
+        await answer(two)
+        assert transport.started == pytest.approx([0, 0.04])
 
-    run(main())
+    run_skipping(main())
 
 
 def test_key_that_many_calls_find_refused_is_renewed_once_for_all() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,8 +13,9 @@ from hypothesis import strategies as st
 from byte_server import ByteServer, Hold, plain, stream
 from hermes_messages import ConfigurationError
 from hermes_messages.protocols import ProviderOptions
-from hermes_providers import RateLimiter, from_profile
+from hermes_providers import HttpProvider, RateLimiter, from_profile
 from hermes_providers.schedule import Limits, Schedule
+from no_network import Came, Scripted, SkippingLoop, run_skipping
 from wire_help import answer, ask, event, run, text_answer
 
 
@@ -126,6 +125,11 @@ def test_in_no_window_goes_more_than_its_share(story: list[tuple[int, float]], w
         assert len(inside) <= 30 * window_s / 60 + 1e-6
 
 
+def unconnected(transport: Scripted, limiter: RateLimiter) -> HttpProvider:
+    options = ProviderOptions(base_url="http://h.example/v1")
+    return from_profile("custom", options, limiter=limiter, transport=transport)
+
+
 async def hold(
     limiter: RateLimiter, order: list[int], number: int, gate: asyncio.Event, tokens: int = 1
 ) -> None:
@@ -200,13 +204,15 @@ def test_waits_for_the_pace_without_polling() -> None:
     async def main() -> None:
         limiter = RateLimiter(tokens_per_minute=60_000, window_s=0.05)
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        assert isinstance(loop, SkippingLoop)
+        times = list[float]()
         for _ in range(3):
             async with limiter.admit(50):
-                pass
-        assert 0.095 <= loop.time() - started < 5
+                times.append(loop.time())
+        assert times == pytest.approx([0, 0.05, 0.1])
+        assert loop.skipping.waits == 2
 
-    run(main())
+    run_skipping(main())
 
 
 def test_starts_afresh_in_another_event_loop() -> None:
@@ -254,49 +260,12 @@ def test_is_shared_by_all_providers_that_are_given_it() -> None:
 
 def test_many_providers_keep_all_three_limits_together_and_a_cancelled_wait_gives_its_place_back() -> None:
     async def main() -> None:
-        at_once, most, started = 0, 0, list[float]()
-        loop = asyncio.get_running_loop()
-
-        class Counted:
-            """A transport that answers after a moment and counts how many are under way."""
-
-            status, headers = 200, dict[str, str]()
-
-            def __init__(self) -> None:
-                self.body = text_answer("ok", usage={"prompt_tokens": 10, "completion_tokens": 10})
-
-            async def open(self) -> None: ...
-
-            async def close(self) -> None: ...
-
-            async def read(self, _clock: object) -> bytes:
-                body, self.body = self.body, b""
-                return body
-
-            @asynccontextmanager
-            async def post(self, *_request: object) -> AsyncIterator[Counted]:
-                nonlocal at_once, most
-                at_once += 1
-                most = max(most, at_once)
-                started.append(loop.time())
-                await asyncio.sleep(0.005)
-                try:
-                    yield Counted()
-                finally:
-                    at_once -= 1
-
+        body = text_answer("ok", usage={"prompt_tokens": 80, "completion_tokens": 20})
+        transport = Scripted(*(Came(body) for _ in range(30)), takes_s=0.005)
         limiter = RateLimiter(
             requests_per_minute=6_000, tokens_per_minute=600_000, max_concurrent=4, window_s=0.1
         )  # ten requests, a thousand tokens in a tenth of a second
-        providers = [
-            from_profile(
-                "custom",
-                ProviderOptions(base_url="http://h.example/v1"),
-                limiter=limiter,
-                transport=Counted(),
-            )
-            for _ in range(10)
-        ]
+        providers = [unconnected(transport, limiter) for _ in range(10)]
         tasks = [asyncio.ensure_future(answer(one, ask(max_tokens=20))) for one in providers * 4]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -304,29 +273,28 @@ def test_many_providers_keep_all_three_limits_together_and_a_cancelled_wait_give
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 10
+        started = transport.started
         assert len(started) == 30
-        assert most == 4
+        assert transport.most == 4
         for first, eleventh in zip(started, started[10:], strict=False):
-            assert eleventh - first >= 0.095
+            assert eleventh - first >= 0.1 - 1e-9
+        assert started[-1] < 0.3  # three windows: nobody waits for more than the limits ask
         assert (limiter.running, limiter.waiting) == (0, 0)
 
-    run(main())
+    run_skipping(main())
 
 
 def test_usage_of_the_answer_corrects_the_budget() -> None:
     async def main() -> None:
-        usage = {"prompt_tokens": 10, "completion_tokens": 5}
-        async with ByteServer([stream(text_answer("ok", usage=usage))]) as server:
-            limiter = RateLimiter(tokens_per_minute=10_000)
-            provider = from_profile("custom", ProviderOptions(base_url=server.base_url), limiter=limiter)
-            loop = asyncio.get_running_loop()
-            started = loop.time()
-            for _ in range(3):  # each asks for the whole bucket and uses 15 tokens of it
-                await answer(provider, ask(max_tokens=9_900))
-            assert loop.time() - started < 20
-            await provider.close()
+        body = text_answer("ok", usage={"prompt_tokens": 10, "completion_tokens": 5})
+        transport = Scripted(*(Came(body) for _ in range(3)))
+        provider = unconnected(transport, RateLimiter(tokens_per_minute=10_000))
+        for _ in range(3):  # each asks for the whole bucket and uses 15 tokens of it
+            await answer(provider, ask(max_tokens=9_900))
+        assert transport.started == [0, 0, 0]
+        await provider.close()
 
-    run(main())
+    run_skipping(main())
 
 
 @pytest.mark.parametrize("times", [1, 2])

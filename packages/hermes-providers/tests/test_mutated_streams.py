@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -16,9 +14,8 @@ from all_wires import PROFILES, WIRES, Block, model_of, streamed
 from hermes_messages import ProviderError, ResponseDone, TextDelta, ToolMessage, UserMessage
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import from_profile
-from hermes_providers.timeouts import StreamClock
-from hermes_providers.transport import Reply
 from hermes_providers.wire.output_tool import OUTPUT_VALUE_TOOL
+from no_network import Came, Scripted
 from wire_help import KEY, ask, collect, run
 
 BLOCKS: list[Block] = [
@@ -48,42 +45,6 @@ ODD: st.SearchStrategy[Any] = st.sampled_from(
         "server_tool_use",
     ]
 )
-
-
-class _Script:
-    """A reply that came already."""
-
-    status = 200
-    headers: Mapping[str, str] = {}
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self._chunks = chunks
-
-    async def read(self, clock: StreamClock) -> bytes:
-        return self._chunks.pop(0) if self._chunks else b""
-
-
-class _Scripted:
-    """A transport without a network."""
-
-    def __init__(self, chunks: list[bytes]) -> None:
-        self._chunks = chunks
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
-
-    @asynccontextmanager
-    async def post(
-        self,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        clock: StreamClock,
-    ) -> AsyncIterator[Reply]:
-        yield _Script(list(self._chunks))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -119,7 +80,7 @@ def mutated(framed: bytes, choice: int, odd: Any) -> bytes:
 
 async def _read(wire: str, chunks: list[bytes]) -> None:
     options = ProviderOptions(base_url="http://h.example/v1", api_key=KEY, settings={"wire": wire})
-    provider = from_profile(PROFILES[wire][0], options, transport=_Scripted(chunks))
+    provider = from_profile(PROFILES[wire][0], options, transport=Scripted(Came(*chunks)))
     try:
         events = await collect(provider)
     except ProviderError as error:
