@@ -290,3 +290,60 @@ def test_killed_at_any_moment_it_goes_on_and_pays_again_only_for_what_was_under_
     assert done.stdout == f"{rows}\n"
     assert len(rows_of(files.compressed)) == rows
     assert rows <= paid.stat().st_size <= rows + kills * 2
+
+
+def test_models_of_one_name_on_two_hosts_do_not_share_summaries(tmp_path: Path) -> None:
+    def place(base_url: str | None, model: str = "m") -> str:
+        compressor = TrajectoryCompressor(
+            "r", output_dir=tmp_path, provider="custom", model=model, base_url=base_url
+        )
+        return compressor.summaries.directory.name
+
+    here = place("http://here:8000/v1")
+    assert here == place("http://user:secret@HERE:8000/v1/")
+    others = ("http://here:8001/v1", "http://there:8000/v1", "http://here:8000/other/v1", None)
+    assert len({here, *(place(other) for other in others), place("http://here:8000/v1", "n")}) == 6
+    with pytest.raises(ConfigurationError, match="base_url is no address"):
+        place("http://[::1/v1")
+
+
+def test_a_run_that_is_merged_meanwhile_is_compressed_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    files = finished_run(tmp_path, ["9 a"])
+
+    def merged_meanwhile(prompt: str) -> ConversationResult:
+        line = files.trajectories.read_bytes()
+        other = files.trajectories.with_suffix(".new")
+        other.write_bytes(line + line.replace(b"9 a", b"9 b"))
+        other.replace(files.trajectories)
+        return conversation(prompt, answer="fine")
+
+    with pytest.raises(RunAbortedError, match="was merged anew while it was compressed; the summaries"):
+        compress(tmp_path, ScriptedAgents(merged_meanwhile))
+    assert not files.compressed.exists()
+    assert not list(tmp_path.rglob("*.tmp"))
+    rest = summing_up("fine")
+    assert compress(tmp_path, rest).summarised == 2
+    assert len(rest.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "",
+        "   \n",
+        "huge " * 40_000,
+        "<tool_call>\n{}\n</tool_call>",
+        "\N{SNOWMAN}\x00\u2028\U0001f600",
+        "<think>",
+    ],
+)
+def test_whatever_a_summariser_says_every_row_stays_whole_and_is_counted(tmp_path: Path, answer: str) -> None:
+    files = finished_run(tmp_path, ["9 \u4f60\u597d\u2028 a", "1 short"])
+    report = compress(tmp_path, summing_up(answer))
+    assert report.trajectories == report.under_target + report.summarised + report.kept == 2
+    assert report.summarised + report.summaries_failed == 1
+    long, short = rows_of(files.compressed)
+    assert short["compression"]["outcome"] == "under_target"
+    assert long["compression"]["compressed_tokens"] <= long["compression"]["original_tokens"]
+    target = tmp_path / "o.jsonl"
+    assert asyncio.run(export_run(files, target, "openai", compressed=True)).written == 2

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import UserDict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hermes_batch import BatchRunner, BatchStatistics, RowLike, RunAbortedError
 from hermes_batch.cli import main
 from hermes_batch.progress import LineProgress
 from hermes_batch.testing import ScriptedAgents, conversation
+from hermes_messages import ConfigurationError
 from hermes_messages.protocols import ConversationResult
 
 
@@ -169,3 +172,157 @@ def test_progress_without_a_known_end(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "unknown number of rows, 0 finished before" in told
     assert "[2] ok 2" in told
     assert "left" not in told
+
+
+class Cancelled(Rows):
+    """Is cancelled by something of its own."""
+
+    async def __aiter__(self) -> AsyncGenerator[RowLike, None]:
+        yield "a"
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+
+def test_a_source_that_is_cancelled_by_itself_is_no_end_of_the_rows(tmp_path: Path) -> None:
+    agents = Agents()
+    with pytest.raises(RunAbortedError, match="after 1: its source was cancelled, which nobody here asked"):
+        run(tmp_path, Cancelled([]), agents)
+    assert agents.paid == ["a"]
+    assert merged(tmp_path) == ["a"]
+
+
+class Waiting(Rows):
+    """Gives its rows, then waits for more that never come."""
+
+    def __init__(self, rows: Iterable[Any], *, obeys: bool = True) -> None:
+        super().__init__(rows)
+        self._obeys = obeys
+        self.waits = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncGenerator[RowLike, None]:
+        async for row in super().__aiter__():
+            yield row
+        while True:
+            self.waits.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                if self._obeys:
+                    raise
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_stop_does_not_wait_for_a_source_that_has_nothing_to_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obeys: bool
+) -> None:
+    monkeypatch.setattr("hermes_batch.supervision.PATIENCE_S", 0.2)
+
+    async def main() -> BatchStatistics:
+        rows, agents = Waiting(["a", "b"], obeys=obeys), Agents()
+        runs = runner(tmp_path, rows, agents, grace_s=300.0)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            going = group.create_task(runs.run())
+            await rows.waits.wait()
+            while len(agents.paid) < 2:  # noqa: ASYNC110 - it sends no event
+                await asyncio.sleep(0.001)
+            runs.request_stop()
+        return await going
+
+    statistics = asyncio.run(main()) if obeys else _run_and_leave(main)
+    assert (statistics.ok, statistics.interrupted) == (2, True)
+    assert sorted(merged(tmp_path)) == ["a", "b"]
+
+
+def _run_and_leave(main: Callable[[], Any]) -> BatchStatistics:
+    """As `asyncio.run`, which would wait for ever for a task that does not obey."""
+    loop = asyncio.new_event_loop()
+    try:
+        statistics: BatchStatistics = loop.run_until_complete(main())
+        return statistics
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.close()
+
+
+def test_all_rows_are_read_by_one_task(tmp_path: Path) -> None:
+    readers: set[object] = set()
+
+    async def rows() -> AsyncGenerator[str, None]:
+        async with asyncio.TaskGroup() as group, asyncio.timeout(60):
+            ticking = group.create_task(asyncio.sleep(3600))
+            for number in range(20):
+                readers.add(asyncio.current_task())
+                await asyncio.sleep(0)
+                yield str(number)
+            ticking.cancel()
+        readers.add(asyncio.current_task())
+
+    statistics = run(tmp_path, rows(), Agents(), num_workers=4)
+    assert statistics.ok == 20
+    assert len(readers) == 1
+
+
+def test_a_source_that_was_used_up_before_takes_nothing_out_of_what_is_merged(tmp_path: Path) -> None:
+    async def rows() -> AsyncGenerator[str, None]:
+        for prompt in ("a", "b"):
+            yield prompt
+
+    async def main() -> None:
+        runs = runner(tmp_path, rows(), Agents())
+        await runs.run()
+        with pytest.raises(RunAbortedError, match="the iterable gave no rows"):
+            await runs.run(resume=True)
+
+    asyncio.run(main())
+    assert merged(tmp_path) == ["a", "b"]
+
+
+def test_what_no_program_means_as_a_source_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
+    for wrong in (["a", "b"], None, {"prompt": "a"}, iter("ab")):
+        with pytest.raises(ConfigurationError, match="an async iterable of rows"):
+            runner(tmp_path, wrong, Agents())
+
+
+class Unshowable:
+    """Can not be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+def test_strange_items_are_rows_where_they_can_be_and_else_one_error_each(tmp_path: Path) -> None:
+    read_only = MappingProxyType({"prompt": "b", "metadata": MappingProxyType({"k": 1})})
+    strange: list[object] = [
+        UserDict({"prompt": "a"}),
+        read_only,
+        Unshowable(),
+        {"prompt": Unshowable()},
+        None,
+        7,
+        b"c",
+        ["d"],
+        "lone \ud800",
+        {"prompt": "e", "when": float("nan")},
+    ]
+    agents = Agents()
+    statistics = run(tmp_path, Rows(strange), agents)
+    assert (statistics.ok, statistics.error, statistics.total) == (3, 7, 10)
+    assert sorted(agents.paid) == ["a", "b", "e"]
+    again = Agents()
+    assert run(tmp_path, Rows(strange), again, resume=True).total == 10
+    assert not again.paid
+
+
+def test_a_source_that_fails_while_it_is_closed_costs_no_row(tmp_path: Path) -> None:
+    async def rows() -> AsyncGenerator[str, None]:
+        try:
+            for number in range(100):
+                yield str(number)
+        finally:
+            raise OSError("the cursor is gone")
+
+    agents = Agents()
+    statistics = run(tmp_path, rows(), agents, max_samples=5)
+    assert (statistics.ok, len(agents.paid)) == (5, 5)

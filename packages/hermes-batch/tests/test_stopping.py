@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,18 +136,21 @@ def test_no_row_is_begun_by_a_worker_that_waited_for_it_when_the_stop_came() -> 
 
     async def run() -> None:
         stop = StopSignal()
+        two_began = asyncio.Event()
 
         async def rows() -> AsyncGenerator[Row, None]:
             for number in range(10):
                 if number == 2:
+                    await two_began.wait()
                     stop.request()
                 yield BadRow(index=number, line=number, content_hash="", reason="")
 
         async def handle(row: Row) -> None:
             begun.append(row.index)
+            if len(begun) == 2:
+                two_began.set()
 
-        async with aclosing(rows()) as source:
-            await run_workers(source, range(10), handle, num_workers=4, stop=stop, grace_s=1)
+        await run_workers(rows(), range(10), handle, num_workers=4, stop=stop, grace_s=1)
 
     asyncio.run(run())
     assert begun == [0, 1]

@@ -13,7 +13,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+import aiofiles.os
 import msgspec
 
 from hermes_batch.agent_options import AgentOptions, FallbackModel
@@ -133,7 +135,8 @@ class TrajectoryCompressor:
 
         Raises `ConfigurationError` (no trajectories, a damaged one, no directory for the target),
         `RunLockedError`, whatever makes the agents impossible, and `RunAbortedError` where row after row
-        failed. Summaries that were made are kept in every case: the same call goes on.
+        failed, or the trajectories were merged anew meanwhile. Summaries that were made are kept in every
+        case: the same call goes on.
         """
         if not await path_exists(self._files.trajectories):
             raise ConfigurationError(
@@ -144,10 +147,11 @@ class TrajectoryCompressor:
         try:
             async with AsyncExitStack() as stack:
                 await self._take_lock(stack)
+                merged = await self._trajectories_are()
                 statistics = await self._make_summaries()
                 if statistics is not None and statistics.interrupted and statistics.pending:
                     return self._totals().build(statistics, interrupted=True)
-                return await self._write(statistics)
+                return await self._write(statistics, merged)
         except OSError as error:
             raise _resumable(file_trouble(error)) from error
 
@@ -162,8 +166,9 @@ class TrajectoryCompressor:
         return CompressionTotals(self._run_name, self._settings.target_tokens)
 
     def _model_mark(self) -> str:
-        """Summaries of one model are not taken for those of another, wherever its host is."""
-        named = (self._options.provider, self._options.model)
+        """Summaries of one model are not taken for those of another, nor for those of a model that has the
+        same name on another host."""
+        named = (self._options.provider, self._options.model, _host_of(self._options.base_url))
         return hashlib.sha256(msgspec.json.encode(named)).hexdigest()[:8]
 
     async def _make_summaries(self) -> BatchStatistics | None:
@@ -216,7 +221,14 @@ class TrajectoryCompressor:
                 " hermes-batch merge mends it"
             ) from error
 
-    async def _write(self, statistics: BatchStatistics | None) -> CompressionReport:
+    async def _trajectories_are(self) -> tuple[int, int, int]:
+        """What tells one merge of the trajectories from the next."""
+        found = await aiofiles.os.stat(self._files.trajectories)
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    async def _write(
+        self, statistics: BatchStatistics | None, merged: tuple[int, int, int]
+    ) -> CompressionReport:
         totals = self._totals()
         recorded = (await scan_recorded(self._summaries.shards)).records
         places = _best_by_content(recorded)
@@ -229,6 +241,10 @@ class TrajectoryCompressor:
                 for part in _parts(batch):
                     found = await self._summaries_of(part, read, recorded, places)
                     await write(self._lines(part, found, totals))
+            if await self._trajectories_are() != merged:
+                raise _resumable(
+                    RunAbortedError(f"{self._files.trajectories} was merged anew while it was compressed")
+                )
         report = totals.build(statistics)
         async with replace_file(self._files.compression) as write:
             await write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
@@ -263,6 +279,17 @@ class TrajectoryCompressor:
                 shorter = msgspec.structs.replace(record, conversations=made.steps)
                 lines.append(encode_compressed(shorter, made.metrics))
         return b"".join(lines)
+
+
+def _host_of(base_url: str | None) -> str | None:
+    """Host and path of an address, which is the same however it is written, and holds no credentials."""
+    if base_url is None:
+        return None
+    try:
+        address = urlsplit(base_url.strip())
+    except ValueError as error:
+        raise ConfigurationError(f"base_url is no address: {error}") from None
+    return address.netloc.rpartition("@")[2].lower() + address.path.rstrip("/")
 
 
 def _resumable(error: RunAbortedError) -> RunAbortedError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 
 from hermes_batch.dataset import RowOrder
 from hermes_batch.engines import RowEngine
@@ -70,7 +69,7 @@ class Execution:
         self._progress.begin(self._source.total, self._finished)
         rows = self._source.rows(self._order)
         try:
-            async with asyncio.TaskGroup() as group, aclosing(rows):
+            async with asyncio.TaskGroup() as group:
                 group.create_task(self._writer.run())
                 try:
                     met = await run_workers(

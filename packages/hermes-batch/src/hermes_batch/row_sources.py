@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -15,10 +17,14 @@ from hermes_batch.dataset import RowOrder, ScannedDataset, read_dataset, scan_da
 from hermes_batch.packed import FinishedRows, RowHashes
 from hermes_batch.plan import RetryPolicy, best_of_each_row, is_final, make_plan
 from hermes_batch.rows import BadRow, PromptRow, Row, read_row
+from hermes_messages import ConfigurationError
 
 __all__ = ["FileRows", "RowLike", "RowSource", "StreamRows", "row_source"]
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+_PASSED_AT_ONCE: Final = 500
+"""Rows that are passed over before other tasks have their turn."""
 
 RowLike = Mapping[str, object] | str
 """A row as an iterable gives it: the object that would be a line of a file, or a prompt alone."""
@@ -73,9 +79,14 @@ class RowSource(Protocol):
 
 
 def row_source(given: str | Path | AsyncIterable[RowLike], max_samples: int | None) -> RowSource:
-    """The source of a run's rows."""
+    """The source of a run's rows. Raises `ConfigurationError` for what is neither a file nor asynchronous."""
     if isinstance(given, str | Path):
         return FileRows(Path(given), max_samples)
+    if not isinstance(given, AsyncIterable):
+        raise ConfigurationError(
+            f"dataset_file is a {type(given).__name__}; it must be a file or an async iterable of rows,"
+            " such as what an async def with yield returns"
+        )
     return StreamRows(given, max_samples)
 
 
@@ -188,9 +199,10 @@ class StreamRows:
         return self._rows() if order == "file" else sorted_in_windows(self._rows(), order, self.todo)
 
     async def _rows(self) -> AsyncGenerator[Row, None]:
-        given = aiter(self._given)
         index = 0
+        given: AsyncIterator[RowLike] | None = None
         try:
+            given = aiter(self._given)
             while self._max_samples is None or index < self._max_samples:
                 try:
                     item = await anext(given)
@@ -202,15 +214,31 @@ class StreamRows:
                 packed = self._hashes.packed(row.index)
                 if self._done[packed] > 0:
                     self._done[packed] -= 1
+                    if index % _PASSED_AT_ONCE == 0:
+                        await asyncio.sleep(0)
                     continue
                 yield row
-            self._exhausted = True
+            self._end(index)
+        except asyncio.CancelledError:
+            if (reader := asyncio.current_task()) is not None and reader.cancelling():
+                raise
+            self._fail(index, "its source was cancelled, which nobody here asked for")
         except Exception as error:  # the caller's own code; what runs may end
             logger.exception("the rows could not be read on")
-            self._trouble = f"the rows could not be read on after {index}: {type(error).__name__}: {error}"
+            self._fail(index, f"{type(error).__name__}: {error}")
         finally:
             if isinstance(given, AsyncGenerator):
-                await given.aclose()
+                await _close(given)
+
+    def _end(self, came: int) -> None:
+        """No row is left. Where none came at all the source was used up before, or is broken: what is
+        finished stays in what is merged."""
+        self._exhausted = came > 0
+        if not came:
+            self._trouble = "the iterable gave no rows; to go on, give one that gives all of them again"
+
+    def _fail(self, came: int, why: str) -> None:
+        self._trouble = f"the rows could not be read on after {came}: {why}"
 
     def changed(self, row: Row) -> str | None:  # noqa: ARG002 - the Protocol's
         """See `RowSource`: a stream has nothing to be compared with."""
@@ -234,13 +262,36 @@ class StreamRows:
         return self._hashes
 
 
+async def _close(given: AsyncGenerator[RowLike, None]) -> None:
+    """Let the source clean up. What it came to stands, however that goes."""
+    try:
+        await given.aclose()
+    except Exception:
+        logger.exception("the source of the rows could not be closed")
+
+
 def _row_of(item: RowLike, index: int) -> Row:
     """One item, read as a line of a file would be. What is no row becomes an error record."""
     try:
-        line = msgspec.json.encode({"prompt": item} if isinstance(item, str) else item)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return BadRow(
-            index=index, line=index + 1, content_hash=repr(item)[:1_000], reason=f"no JSON: {error}"
-        )
+        line = msgspec.json.encode({"prompt": item} if isinstance(item, str) else item, enc_hook=_plain)
+    except Exception as error:  # noqa: BLE001 - an item is the caller's, and so is what reads it
+        reason = f"no JSON: {type(error).__name__}: {error}"
+        return BadRow(index=index, line=index + 1, content_hash=_mark_of(item), reason=reason)
     row: PromptRow | BadRow = read_row(line, index=index, line_number=index + 1)
     return row
+
+
+def _plain(value: object) -> object:
+    """A mapping of another kind as a dict."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"a {type(value).__name__} has no JSON form")
+
+
+def _mark_of(item: object) -> str:
+    """What tells an item that has no JSON form from others."""
+    try:
+        shown = repr(item)
+    except Exception:  # noqa: BLE001 - as above
+        shown = type(item).__name__
+    return hashlib.sha256(shown.encode(errors="surrogatepass")).hexdigest()[:32]

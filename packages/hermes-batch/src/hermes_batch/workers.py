@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import aclosing, suppress
 
 from hermes_batch.errors import GO_ON, RunAbortedError
 from hermes_batch.records import Record
 from hermes_batch.rows import Row
+from hermes_batch.supervision import StoppedError, supervised
 
 __all__ = ["DiscardWatch", "FailureStreak", "StopSignal", "file_trouble", "first_cause", "run_workers"]
 
@@ -98,23 +100,57 @@ class DiscardWatch:
 
 
 class _Source:
-    """Hands the rows that are to be run to the workers, one by one, and reads no further than the last."""
+    """Hands the rows that are to be run to the workers, one by one, and reads no further than the last.
+
+    One task does all the reading, also the closing: what a caller's generator holds open across its rows may
+    belong to a task (a timeout, a task group).
+    """
 
     def __init__(self, rows: AsyncGenerator[Row, None], todo: Collection[int]) -> None:
         self._rows = rows
         self._todo = todo
-        self._lock = asyncio.Lock()
+        self._wanted: asyncio.Queue[asyncio.Future[Row | None]] = asyncio.Queue()
+        self._waiting: set[asyncio.Future[Row | None]] = set()
+        self._ended = False
         self.met = 0
 
     async def next(self) -> Row | None:
-        async with self._lock:
-            if self.met >= len(self._todo):
-                return None
-            async for row in self._rows:
-                if row.index in self._todo:
-                    self.met += 1
-                    return row
+        """The next row; None when there is none."""
+        if self._ended:
             return None
+        answer: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(answer)
+        answer.add_done_callback(self._waiting.discard)
+        self._wanted.put_nowait(answer)
+        return await answer
+
+    async def read(self, stop: asyncio.Event) -> None:
+        """Read rows as workers ask for them, until all were met or `stop` is set. A source that does not
+        obey its cancellation is left to itself. Raises what reading raises."""
+        try:
+            with suppress(StoppedError):
+                await supervised(self._read(), what="the source of the rows", until=stop)
+        finally:
+            self._ended = True
+            for answer in tuple(self._waiting):
+                answer.set_result(None)
+
+    async def _read(self) -> None:
+        async with aclosing(self._rows) as rows:
+            while self.met < len(self._todo):
+                answer = await self._wanted.get()
+                row = await self._next_to_run(rows)
+                if row is None:
+                    return
+                self.met += 1
+                if not answer.done():
+                    answer.set_result(row)
+
+    async def _next_to_run(self, rows: AsyncGenerator[Row, None]) -> Row | None:
+        async for row in rows:
+            if row.index in self._todo:
+                return row
+        return None
 
 
 async def run_workers(
@@ -129,8 +165,9 @@ async def run_workers(
     """Call `handle` for each row of `rows` whose index is in `todo`, at most `num_workers` at once; how many
     of them were met.
 
-    Rows are read as they are needed. After a stop no new row is begun; those running are cancelled when the
-    grace time is over. An exception of `handle` cancels the others and is raised.
+    Rows are read as they are needed, and closed here. After a stop no new row is begun, and nobody waits for
+    one; those running are cancelled when the grace time is over. An exception of `handle` cancels the others
+    and is raised.
     """
     source = _Source(rows, todo)
 
@@ -141,8 +178,9 @@ async def run_workers(
 
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(work()) for _ in range(min(num_workers, max(1, len(todo))))]
+        reader = group.create_task(source.read(stop.asked))
         guard = group.create_task(_cancel_after_stop(workers, stop, grace_s))
-        await asyncio.wait(workers)
+        await asyncio.wait({*workers, reader})
         guard.cancel()
     return source.met
 
