@@ -196,7 +196,7 @@ def test_stopping_the_call_ends_and_closes_every_child(
         executor = Executor([DelegationToolset()])
         call = bench.call("delegate_task", {"tasks": [{"goal": goal} for goal in ("fast", "slow", "slow")]})
         running = asyncio.create_task(executor.execute([call], bench.context(agent_factory=factory)))
-        await wait_until(lambda: factory.running == 2)
+        await wait_until(lambda: any(child.closed for child in factory.children) and factory.running == 2)
         if manner == "cancel":
             running.cancel()
             with pytest.raises(asyncio.CancelledError):

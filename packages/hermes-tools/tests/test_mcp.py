@@ -262,12 +262,15 @@ def test_ctrl_c_leaves_no_server_behind(bench: Any, manners: str) -> None:
         stderr=subprocess.PIPE,
         env={**os.environ, MARK: "of the program"},
     )
-    deadline = time.monotonic() + 20
-    while not (counts.exists() and "call" in counts.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert len(bench.processes()) == 1
-    program.send_signal(signal.SIGINT)
-    _, errors = program.communicate(timeout=20)
+    try:
+        while not (counts.exists() and "call" in counts.read_text()) and program.poll() is None:
+            time.sleep(0.02)
+        assert len(bench.processes()) == 1
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=100)
+    finally:
+        with program:  # waits for its end
+            program.kill()
     assert errors.rstrip().endswith(b"KeyboardInterrupt"), errors
     assert b"never" not in errors, errors  # retrieved, awaited
     assert not bench.processes()
