@@ -5,6 +5,7 @@ import base64
 import contextlib
 import gc
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from hermes_messages import (
     ToolMessage,
     UnknownNameError,
 )
-from hermes_messages.protocols import ExecutorOptions
-from hermes_messages.testing import ToolDouble, check_executor
+from hermes_messages.protocols import ExecutorOptions, InterruptSignal
+from hermes_messages.testing import InterruptFlag, ToolDouble, check_executor
 from hermes_tools import (
     ApprovalPolicy,
     CallContext,
@@ -926,8 +927,9 @@ def test_a_signal_that_calls_back_stops_the_tools_of_a_round(bench: Any, run_asy
     run_async(main())
 
 
+@pytest.mark.parametrize("signal", [Telling, InterruptFlag])
 def test_a_round_leaves_nothing_that_only_a_collection_of_garbage_would_free(
-    bench: Any, run_async: Any
+    bench: Any, run_async: Any, signal: Callable[[], InterruptSignal]
 ) -> None:
     async def main() -> None:
         executor = Executor((), (ToolDouble("a"), ToolDouble("b")))
@@ -939,7 +941,7 @@ def test_a_round_leaves_nothing_that_only_a_collection_of_garbage_would_free(
         }  # of other tests
         gc.disable()
         try:
-            await executor.execute(asked, bench.context(interrupt=Telling()))
+            await executor.execute(asked, bench.context(interrupt=signal()))
             await asyncio.sleep(0)
             found = [one for one in gc.get_objects() if isinstance(one, ToolRound | CallState)]
             left = [type(one).__name__ for one in found if id(one) not in before]

@@ -23,6 +23,10 @@ class _TellsListeners(Protocol):
         ...
 
 
+def _nothing() -> None:
+    pass
+
+
 @lru_cache(maxsize=64)
 def _tells_listeners(kind: type) -> bool:
     return hasattr(kind, "on_request")
@@ -62,6 +66,7 @@ class InterruptWatch:
             logger.error("waiting for an interrupt failed: %r", task.exception())
         if task.done():
             self._task = None  # it refers to this watch
+            self._forget = _nothing
 
     async def _wait(self, signal: InterruptSignal) -> None:
         await signal.wait()
