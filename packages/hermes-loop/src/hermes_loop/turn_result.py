@@ -2,13 +2,14 @@
 
 The conversation in OpenAI's shape is kept message by message, so that the result of the thousandth turn need
 not make a thousand dicts again. Whoever reads such a list through the result gets dicts of his own, made
-then; what reads the memory of a dict directly (encoders written in C) meets the kept ones, which are equal.
+then; what reads the memory of a dict directly (encoders written in C) meets the kept ones, which are equal
+and must not be changed. `dict(result)` is a plain dict for whatever asks for that type exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, ValuesView
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from hermes_messages import JsonValue
 
@@ -22,7 +23,7 @@ class TurnResult(dict[str, Any]):
 
     __slots__ = ("_shared",)
 
-    def __init__(self, values: Iterable[tuple[str, object]] | dict[str, object]) -> None:
+    def __init__(self, values: Iterable[tuple[str, object]] | dict[str, object] = ()) -> None:
         """The lists under the names in `SHARED` hold dicts that others hold, too."""
         super().__init__(values)
         self._shared = True
@@ -40,6 +41,11 @@ class TurnResult(dict[str, Any]):
             self._own()
         return super().__getitem__(key)
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in SHARED:
+            self._own()  # what is set from now on is not to be copied
+        super().__setitem__(key, value)
+
     def __iter__(self) -> Iterator[str]:  # where it is not dict's own, dict(result) asks item by item
         return super().__iter__()
 
@@ -51,7 +57,8 @@ class TurnResult(dict[str, Any]):
 
     def pop(self, key: str, *default: Any) -> Any:
         """As of a dict."""
-        self._own()
+        if key in SHARED:
+            self._own()
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[str, Any]:
@@ -61,8 +68,18 @@ class TurnResult(dict[str, Any]):
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """As of a dict."""
-        self._own()
+        if key in SHARED:
+            self._own()
         return super().setdefault(key, default)
+
+    def update(self, *others: Any, **values: Any) -> None:
+        """As of a dict."""
+        self._own()
+        super().update(*others, **values)
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override]  # dict's own is overloaded
+        self._own()
+        return super().__ior__(other)
 
     def values(self) -> ValuesView[Any]:  # type: ignore[override]  # dict's own views have no public class
         """As of a dict."""
