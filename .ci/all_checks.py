@@ -1,4 +1,4 @@
-"""Every check and test of the workspace, one after the other, with a table at the end.
+"""Every check and test of the workspace, tests two at a time, with a table at the end.
 
     python .ci/all_checks.py [NAME ...]
 
@@ -9,10 +9,12 @@ that holds that package, what it declares and its group `test`, and nothing else
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import xml.etree.ElementTree as ET
@@ -32,6 +34,8 @@ SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
 is told once, and not again until the page changes."""
 WHOLE_ENVIRONMENT_ONLY = {"local_model": "the local model", "ray_cluster": "a Ray cluster"}
 NO_TESTS_COLLECTED = 5
+LANES = min(2, os.cpu_count() or 1)
+LONG = {"integration", "matrix pins"}
 MATRIX = "tests-integration/matrix/run_matrix.py"
 
 
@@ -139,8 +143,8 @@ def pytest(python: str, report: Path, *arguments: str) -> list[str]:
     return [python, "-m", "pytest", "-q", "-p", "no_skips", f"--junitxml={report}", *arguments]
 
 
-def run(step: Step) -> Outcome:
-    """Run one step. Tests speak as they go; other steps only when they fail."""
+async def run(step: Step) -> Outcome:
+    """Run one step. Its output is shown when it ends: all of what tests say, else only that of a failure."""
     print(f"== {step.name}", flush=True)
     started = time.monotonic()
     if step.report is not None:
@@ -149,33 +153,62 @@ def run(step: Step) -> Outcome:
     env = os.environ | {"PYTHONPATH": str(ROOT / ".ci")} | step.env
     code = 0
     for command in step.commands:
-        code = run_command(command, env, silent_if_good=step.report is None)
+        code, output = await run_command(command, env)
         if code == NO_TESTS_COLLECTED and step.may_be_empty:
             code = 0
+        if output and (code or step.report is not None):
+            print(f"-- {step.name}\n{output}", end="", flush=True)
         if code:
             break
     return Outcome(step, code, time.monotonic() - started)
 
 
-def run_command(command: list[str], env: dict[str, str], *, silent_if_good: bool) -> int:
-    """The exit code of `command`; what it started is ended with it, at the latest at the step's limit."""
-    pipe = subprocess.PIPE if silent_if_good else None
-    with subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=pipe, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-        text=True, start_new_session=True,
-    ) as process:  # fmt: skip
+async def run_command(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    """Exit code and output of `command`; what it started ends with it, at the latest at the step's limit."""
+    with tempfile.TemporaryFile() as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=ROOT,
+            env=env,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        code = 1
+        ended = ""
         try:
-            output, _ = process.communicate(timeout=STEP_LIMIT_S)
-        except subprocess.TimeoutExpired:
+            async with asyncio.timeout(STEP_LIMIT_S):
+                code = await process.wait()
+        except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)
-            print(f"ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}")
-            return 1
-        except KeyboardInterrupt:
+            await process.wait()
+            ended = f"ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}\n"
+        except asyncio.CancelledError:
             os.killpg(process.pid, signal.SIGINT)
+            await process.wait()
             raise
-    if process.returncode and silent_if_good:
-        print(output, flush=True)
-    return process.returncode
+        output.seek(0)
+        return code, output.read().decode("utf-8", "replace") + ended
+
+
+async def run_all(steps: list[Step]) -> list[Outcome]:
+    """The outcomes in the order of `steps`: checks of the sources one by one, tests `LANES` at a time."""
+    outcomes = {step.name: await run(step) for step in steps if step.report is None}
+    # The longest first, so that no lane waits for it at the end.
+    waiting = sorted(
+        (step for step in steps if step.report is not None), key=lambda step: step.name not in LONG
+    )
+
+    async def lane() -> None:
+        while waiting:
+            step = waiting.pop(0)
+            outcomes[step.name] = await run(step)
+
+    async with asyncio.TaskGroup() as lanes:
+        for _ in range(LANES):
+            lanes.create_task(lane())
+    return [outcomes[step.name] for step in steps]
 
 
 def counts(outcomes: list[Outcome]) -> Counter[str] | None:
@@ -205,7 +238,7 @@ def summarise(outcomes: list[Outcome]) -> None:
         print(
             f"{outcome.step.name:{width}}  {'FAILED' if outcome.code else 'ok':6}  {outcome.seconds:7.1f} s"
         )
-    print(f"{'total':{width}}  {'':6}  {sum(outcome.seconds for outcome in outcomes):7.1f} s")
+    print(f"{'sum':{width}}  {'':6}  {sum(outcome.seconds for outcome in outcomes):7.1f} s")
     failed = [outcome.step.name for outcome in outcomes if outcome.code]
     if failed:
         print(f"failed: {', '.join(failed)}")
@@ -225,7 +258,7 @@ def main() -> None:
         sys.exit(f"no step is called {' or '.join(wanted)}; there are: {', '.join(s.name for s in steps)}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
-    outcomes = [run(step) for step in chosen if step.commands]
+    outcomes = asyncio.run(run_all([step for step in chosen if step.commands]))
     summarise(outcomes)
     sys.exit(1 if any(outcome.code for outcome in outcomes) else 0)
 

@@ -50,6 +50,7 @@ class Layers:
     async def batch(self, samples: int, workers: int) -> None:
         """The batch runner with all that it writes, from rows to `trajectories.jsonl`."""
         from hermes_batch import BatchRunner
+        from hermes_batch.agent_options import AgentOptions
 
         with tempfile.TemporaryDirectory() as folder:
             rows = "".join(json.dumps({"prompt": f"Look, {n}."}) + "\n" for n in range(samples))
@@ -58,11 +59,15 @@ class Layers:
                 Path(folder, "rows.jsonl"),
                 run_name="bench",
                 output_dir=folder,
-                base_url=self._base_url.replace(f"/{TOOL}/", "/todo/"),
                 toolsets=["todo"],
-                api_key="none",
-                model="bench",
-                provider_settings=self._settings,
+                agent_factory=AgentOptions(
+                    toolsets=("todo",),
+                    state_db=None if self._store is None else Path(folder, "state.db"),
+                    base_url=self._base_url.replace(f"/{TOOL}/", "/todo/"),
+                    api_key="none",
+                    model="bench",
+                    provider_settings=self._settings,
+                ),
                 num_workers=workers,
                 require_reasoning=False,
             ).run()
