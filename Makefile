@@ -3,10 +3,11 @@
 PYTHON ?= python3
 IN_ENVIRONMENT = @$(PYTHON) .ci/environment.py
 
-.PHONY: help demo test check fmt lint types api docs matrix release-check bench nightly clean
+.PHONY: help demo wheels test check fmt lint types api docs matrix release-check bench nightly clean
 
 help:
 	@echo "make demo      run the main job on a small prompt file (ARGS=\"...\" are options of hermes-batch run)"
+	@echo "make wheels    the six wheels, in dist/, for pip install --find-links dist"
 	@echo "make test      every check and test"
 	@echo "make check     the checks without the tests; make fmt, lint, types are parts of it"
 	@echo "make api       write the snapshots of the public surfaces, after a change of a public name"
@@ -19,6 +20,11 @@ help:
 
 demo:
 	@$(PYTHON) .ci/demo.py $(ARGS)
+
+wheels:
+	@uv="$$($(PYTHON) .ci/get-uv.py)" && UV_PYTHON_DOWNLOADS=never "$$uv" build --quiet --all-packages --wheel \
+		--python "$$(command -v $(PYTHON))"
+	@ls dist/*.whl
 
 test:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py

