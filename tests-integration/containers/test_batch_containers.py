@@ -21,6 +21,8 @@ from hermes_batch import BatchRunner
 from hermes_batch.records import Record, decode_record
 from hermes_messages import ConfigurationError
 
+pytestmark = pytest.mark.needs("workspace")
+
 FAKE = Path(__file__).parents[2] / "packages/hermes-tools/tests/fake_docker.py"
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from built import ROOT, uv
 
+pytestmark = pytest.mark.needs("workspace")
+
 EXAMPLE = ROOT / "examples" / "third_party"
 RECORDING = """
 {"calls": [{"name": "stock", "arguments": {"part": "B-17"}}]}

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from built import NODE_PACKAGES, ROOT, uv
 
+pytestmark = pytest.mark.needs("workspace")
+
 CONSUMERS = Path(__file__).parent / "consumers"
 PYRIGHT = NODE_PACKAGES / "pyright" / "index.js"
 INSTALLED = [

@@ -11,8 +11,10 @@ from typing import Any
 
 import datasets
 import pytest
+from msgspec.structs import replace
 
 from hermes_batch import BatchRunner, RunAbortedError, RunLockedError
+from hermes_batch.cli_compression import compression_summary
 from hermes_batch.cli_shared import run_until_signal
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.compression_report import CompressionReport
@@ -138,6 +140,10 @@ def test_failed_summaries_are_counted_and_asked_for_again_only_on_request(tmp_pa
     patient = summing_up()
     assert compress(tmp_path, patient).summaries_failed == 2
     assert not patient.requests
+    compressor = TrajectoryCompressor("r", output_dir=tmp_path, agent_factory=patient)
+    look = f"hermes-batch view {compressor.summaries.directory}"
+    assert look in compression_summary(report, compressor)
+    assert look not in compression_summary(replace(report, summaries_failed=0), compressor)
     report = compress(tmp_path, patient, retry_failed=True)
     assert (len(patient.requests), report.summaries_failed) == (1, 1)
     dropping = CompressionSettings(target_tokens=1_500, summary_tokens=60, on_failed_summary="drop")

@@ -74,4 +74,9 @@ def compression_summary(report: CompressionReport, compressor: TrajectoryCompres
         f"  {asked}; {used}, in {compressor.summaries.directory}",
         f"  in {compressor.target}",
     ]
+    if report.summaries_failed:
+        lines.append(
+            "  a summary fails when its call does, when it is empty or cut off at --max-tokens, and when it\n"
+            f"  makes the row no shorter; to look at them: hermes-batch view {compressor.summaries.directory}"
+        )
     return "\n".join(lines) + "\n"
