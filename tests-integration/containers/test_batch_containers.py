@@ -173,6 +173,31 @@ def test_nothing_is_asked_of_a_model_where_containers_can_not_be_had(tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
+def test_images_of_rows_that_are_not_there_and_may_not_be_fetched_are_told_before_the_first_row(
+    tmp_path: Path, docker: Docker, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows: list[dict[str, object]] = [
+        {"prompt": f"echo {image}", "image": image}
+        for image in ("here", "gone", "here", "-v", *(f"gone-{number}" for number in range(6)))
+    ]
+    told: list[str] = []
+
+    async def first(runner: BatchRunner) -> None:
+        async with asyncio.timeout(60):
+            while not docker.asked("run"):  # noqa: ASYNC110 - it sends no event
+                await asyncio.sleep(0.001)
+        told.extend(record.getMessage() for record in caplog.records)
+
+    statistics, records, requests = run(
+        tmp_path, rows, meanwhile=first, num_workers=1, container_settings={"pull": False}
+    )
+    assert (statistics.ok, statistics.error) == (2, 8)
+    assert requests == 4, "a row whose image is not there was paid for"
+    assert any("will fail: gone, -v, gone-0, gone-1, gone-2 and 3 more" in line for line in told)
+    assert "is not on this machine" in records["echo gone"].error
+    assert not docker.asked("pull")
+
+
 @pytest.mark.parametrize(
     ("approvals", "image", "runs"),
     [

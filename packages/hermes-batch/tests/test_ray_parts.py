@@ -274,6 +274,18 @@ def test_without_ray_the_extra_is_named_before_anything_happens(
     assert not (tmp_path / "r").exists()
 
 
+def test_hooks_that_are_objects_of_this_process_are_refused_before_anything_is_started(
+    tmp_path: Path,
+) -> None:
+    class Hook(msgspec.Struct):  # it could be written as JSON, and would arrive as something else
+        name: str = "x"
+
+    batch = runner(tmp_path, engine=RayEngine(RaySettings()), hooks=["otel", Hook()])
+    with pytest.raises(ConfigurationError, match=r"among the hooks is a Hook, .* the name of an entry point"):
+        asyncio.run(batch.run())
+    assert not (tmp_path / "r").exists()
+
+
 def test_agents_that_are_objects_of_this_process_are_refused_before_anything_is_written(
     tmp_path: Path,
 ) -> None:

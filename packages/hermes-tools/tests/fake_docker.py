@@ -105,6 +105,9 @@ def image(words: list[str]) -> None:
     match words:
         case ["image", "inspect", "here"] | ["pull", "--quiet", "fetched"]:
             pass
+        case ["image", "inspect", "--format", _, *names]:
+            if missing := [name for name in names if name != "here"]:
+                fail(f"Error: No such image: {missing[0]}")
         case ["image", "inspect", name]:
             fail(f"Error: No such image: {name}")
         case _:

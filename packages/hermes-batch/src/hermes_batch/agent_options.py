@@ -58,9 +58,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
 
     `provider` None chooses: `base_url` given, the host there; else the first of OpenRouter and OpenAI whose
     key is in the environment; else the embedded local model. `fallback_models` are tried where that fails, as
-    `AIAgent` takes them. `image` is that of rows that name none, `row_images` whether there are rows that do;
-    `container_settings` are those of hermes-tools. `hooks` are those of every agent: names and objects.
-    Without a `state_db` no session is kept. `api_key` is left out of the repr.
+    `AIAgent` takes them. `image` is that of rows that name none, `row_images` are those that rows are known
+    to name; `container_settings` are those of hermes-tools. `hooks` are those of every agent: names and
+    objects. Without a `state_db` no session is kept. `api_key` is left out of the repr.
     """
 
     toolsets: tuple[str, ...]
@@ -78,7 +78,7 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     reasoning_config: Mapping[str, JsonValue] | None = None
     image: str | None = None
-    row_images: bool = False
+    row_images: tuple[str, ...] = ()
     container_settings: Mapping[str, JsonValue] = {}
     approvals: Approvals = "deny"
     hooks: tuple[object, ...] = ()

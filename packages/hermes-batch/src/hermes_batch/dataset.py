@@ -25,6 +25,7 @@ WINDOW_ROWS = 1_000
 
 _IDS_NAMED = 3
 _IDS_COMPARED = 100_000  # a courtesy that is not to cost memory without end
+_IMAGES_KNOWN = 1_000  # likewise
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -43,12 +44,13 @@ async def _check_file(path: Path) -> None:
 
 
 class ScannedDataset(Struct, frozen=True):
-    """The rows of a dataset by place and content, and what a person should know of them before the run."""
+    """The rows of a dataset by place and content, and what a person should know of them before the run.
+    `images` are the container images that rows name, each once, the first 1,000 of them."""
 
     hashes: RowHashes
     bad: int
     remarks: tuple[str, ...]
-    has_images: bool = False
+    images: tuple[str, ...] = ()
 
 
 async def scan_dataset(path: Path, *, max_samples: int | None = None) -> ScannedDataset:
@@ -59,7 +61,7 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     first_problem = ""
     ids: set[str] = set()
     repeated: dict[str, int] = {}
-    has_images = False
+    images: dict[str, None] = {}
     try:
         async with aclosing(read_dataset(path, max_samples=max_samples)) as rows:
             async for row in rows:
@@ -68,7 +70,8 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
                     bad += 1
                     first_problem = first_problem or f"line {row.line}: {row.reason}"
                     continue
-                has_images |= row.image is not None
+                if row.image is not None and len(images) < _IMAGES_KNOWN:
+                    images[row.image] = None
                 if row.id in ids:
                     repeated.setdefault(row.id, row.line)
                 elif row.id and len(ids) < _IDS_COMPARED:
@@ -85,7 +88,7 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     if repeated:
         named = ", ".join(f"{row_id!r} (line {line})" for row_id, line in list(repeated.items())[:_IDS_NAMED])
         remarks.append(f"{len(repeated)} ids stand on more than one row: {named}; records share them")
-    return ScannedDataset(hashes, bad, tuple(remarks), has_images)
+    return ScannedDataset(hashes, bad, tuple(remarks), tuple(images))
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:

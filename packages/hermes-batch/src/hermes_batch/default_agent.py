@@ -6,6 +6,7 @@ factory.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from hermes_loop import AIAgent
 
 __all__ = ["DefaultAgentFactory", "default_provider"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+_NAMED = 5
 
 
 def default_provider(options: AgentOptions, environ: Mapping[str, str]) -> str:
@@ -136,12 +141,22 @@ class DefaultAgentFactory:
 
 
 async def _check_containers(options: AgentOptions) -> None:
-    """Find out that containers can be had, and the run's own image. An image that only rows name is looked
-    for when such a row begins, before its first model call: one that is not there fails its rows alone."""
+    """Find out that containers can be had, and the run's own image; and tell which of the images that rows
+    name are missing for good. Such a row fails alone, before its first model call. Images that may be fetched
+    are fetched when their rows begin: all at once they may need more room than there is."""
     try:
-        from hermes_tools.containers import check_containers
+        from hermes_tools.containers import check_containers, missing_images
     except ImportError as error:
         raise MissingDependencyError(
             "a container for commands needs hermes-tools, which", "pip install 'hermes-batch[agent]'"
         ) from error
     await check_containers(options.container_settings, image=options.image)
+    if options.container_settings.get("pull", True) is False:
+        missing = await missing_images(options.container_settings, options.row_images)
+        if missing:
+            logger.warning(
+                "images that rows name are not on this machine and are not to be fetched, so that these rows"
+                " will fail: %s%s",
+                ", ".join(missing[:_NAMED]),
+                f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else "",
+            )

@@ -274,7 +274,7 @@ class BatchRunner:
             raise RunExistsError(self._files.directory)
 
     async def _open_engine(self, stack: AsyncExitStack, dataset: ScannedDataset) -> None:
-        options = msgspec.structs.replace(self._agent_options, row_images=dataset.has_images)
+        options = msgspec.structs.replace(self._agent_options, row_images=dataset.images)
         job = RowJob(
             settings=self._settings,
             agents=options if self._agents is None else self._agents,

@@ -277,7 +277,14 @@ def make_ray_engine(settings: Mapping[str, JsonValue]) -> RowEngine:
 
 def _sendable(agents: object) -> AgentOptions | str:
     """Raises `ConfigurationError` for an object that lives in this process."""
-    if isinstance(agents, AgentOptions | str):
+    if isinstance(agents, AgentOptions):
+        if objects := [hook for hook in agents.hooks if not isinstance(hook, str)]:
+            raise ConfigurationError(
+                f"among the hooks is a {type(objects[0]).__name__}, an object of this process, which a Ray"
+                " worker can not have; give the name of an entry point of hermes.hooks"
+            )
+        return agents
+    if isinstance(agents, str):
         return agents
     raise ConfigurationError(
         "agent_factory is an object of this process, which a Ray worker can not have; give the name of a"

@@ -24,6 +24,7 @@ _PULL_LIMIT_S = 1_800.0
 _REMOVE_LIMIT_S = 8.0
 _MOST_ANSWER = 1 << 20
 _SHOWN = 500
+_IMAGES_AT_ONCE = 100
 
 
 class _Seen:
@@ -79,6 +80,21 @@ class ContainerEngine:
         code, told = await self.ask(["pull", "--quiet", image], limit_s=_PULL_LIMIT_S)
         if code:
             raise ContainerError(f"the image {image} is not on this machine and can not be fetched: {told}")
+
+    async def missing(self, images: Sequence[str]) -> list[str]:
+        """Which of `images` are not on this machine; many are asked for at once. Raises `ContainerError`."""
+        missing: list[str] = []
+        for begin in range(0, len(images), _IMAGES_AT_ONCE):
+            some = images[begin : begin + _IMAGES_AT_ONCE]
+            if not await self._has(some):
+                missing += [image for image in some if not await self._has([image])]
+        return missing
+
+    async def _has(self, images: Sequence[str]) -> bool:
+        """Whether all of them are on this machine; a word that would be an option names none."""
+        if any(image.startswith("-") for image in images):
+            return False
+        return (await self.ask(["image", "inspect", "--format", "{{.Id}}", *images]))[0] == 0
 
     async def _remove_leftovers(self) -> None:
         """Remove containers whose owner, a process of this machine, is gone. Those of others stay."""
