@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 collect_ignore = []
@@ -15,3 +17,9 @@ if not (os.environ.get("LLMOCK") or shutil.which("llmock")):
     collect_ignore.append("test_counterpart_llmock.py")
 if not os.environ.get("HERMES_LIVE"):
     collect_ignore.append("test_live.py")  # real hosts, real money: only when asked for
+
+# No test of properties fails because the machine is busy.
+settings.register_profile(
+    "hermes-providers", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("hermes-providers")

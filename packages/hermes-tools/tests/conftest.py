@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hermes_messages import ToolCall, ToolMessage
 from hermes_messages.protocols import RoundContext, RoundOutcome, TurnContext
@@ -24,6 +25,12 @@ from hermes_tools import Executor, ExecutorSettings
 from hermes_tools.toolsets import load_toolsets
 
 MARK = "HERMES_TEST_MARK"
+
+# No test of properties fails because the machine is busy.
+settings.register_profile(
+    "hermes-tools", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("hermes-tools")
 
 
 def call(name: str, arguments: object = None, *, id_: str = "") -> ToolCall:
