@@ -283,6 +283,10 @@ def test_a_run_that_is_there_is_named_by_a_word_a_flag_or_its_directory(
         assert main([*command, *place]) == 2
         assert main([*command, "r", "--run-name", "r", *place]) == 2
     assert "stats takes the run: RUN or --run-name, one of them" in capsys.readouterr().err
+    moved = file.rename(tmp_path / "q.jsonl")
+    assert main(["merge", "r", *place]) == 2
+    assert "is not there (a relative path is that of the directory where" in capsys.readouterr().err
+    assert main(["merge", "r", *place, "--dataset-file", str(moved), "--max-samples", "1"]) == 0
     (tmp_path / "data/r/checkpoint.json").unlink()
     assert main(["merge", "r", *place]) == 2
     assert "name it with --dataset-file" in capsys.readouterr().err

@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from hermes_batch.records import decode_record
 
 ROWS = 60
@@ -15,7 +17,7 @@ WORKERS = 4
 KILLS = 8
 
 PROGRAM = """
-import asyncio, os, sys
+import asyncio, json, os, pathlib, random, sys
 from hermes_batch import BatchRunner
 from hermes_batch.testing import ScriptedAgents, conversation
 
@@ -26,18 +28,27 @@ async def behave(prompt):
     await asyncio.sleep(0.01)
     return conversation(prompt, answer="done " + prompt)
 
+async def in_another_order():
+    lines = pathlib.Path(sys.argv[1]).read_text().splitlines()
+    random.shuffle(lines)
+    for line in lines:
+        await asyncio.sleep(0)
+        yield json.loads(line)
+
 batch = BatchRunner(
-    sys.argv[1], run_name="run", output_dir=sys.argv[2], batch_size=7, num_workers=4,
+    in_another_order() if sys.argv[4] == "iterable" else sys.argv[1],
+    run_name="run", output_dir=sys.argv[2], batch_size=7, num_workers=4,
     require_reasoning=False, agent_factory=ScriptedAgents(behave),
 )
 print(asyncio.run(batch.run(resume=True)).ok, flush=True)
 """
 
 
-def test_killed_and_resumed_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["file", "iterable"])
+def test_killed_and_resumed_at_random_moments(tmp_path: Path, source: str) -> None:
     dataset, data, paid = tmp_path / "prompts.jsonl", tmp_path / "data", tmp_path / "paid"
     dataset.write_text("".join(json.dumps({"prompt": f"p{number}"}) + "\n" for number in range(ROWS)))
-    command = [sys.executable, "-c", PROGRAM, str(dataset), str(data), str(paid)]
+    command = [sys.executable, "-c", PROGRAM, str(dataset), str(data), str(paid), source]
     moments = random.Random(7)
     kills = 0
     while kills < KILLS:
@@ -56,6 +67,8 @@ def test_killed_and_resumed_at_random_moments(tmp_path: Path) -> None:
     assert done.stdout == f"{ROWS}\n"
     merged = [decode_record(line) for line in (data / "run/trajectories.jsonl").read_bytes().splitlines()]
     assert [record.prompt_index for record in merged] == list(range(ROWS))
+    prompts = {turn.value for record in merged for turn in record.conversations if turn.from_ == "human"}
+    assert len(prompts) == ROWS
     payments = Counter(paid.read_text().split())
     assert set(payments) == {f"p{number}" for number in range(ROWS)}
     assert sum(payments.values()) - ROWS <= kills * WORKERS

@@ -240,6 +240,11 @@ def _merge(arguments: argparse.Namespace) -> BatchRunner:
         if not checkpoint.dataset_file:  # its rows came from a program
             return BatchRunner(_no_rows(), run_name=arguments.run_name, output_dir=arguments.output_dir)
         given, rows = checkpoint.dataset_file, rows or checkpoint.total
+        if given != "-" and not Path(given).exists():
+            raise ConfigurationError(
+                f"the dataset of the run, {given}, is not there (a relative path is that of the directory"
+                " where the run was begun); name it with dataset_file"
+            )
     arguments.dataset_file = given
     return BatchRunner(
         dataset_file(arguments),
