@@ -144,7 +144,8 @@ def test_one_that_is_withdrawn_before_its_turn_is_never_sent() -> None:
     asyncio.run(main())
 
 
-def test_a_closed_agent_refuses_what_has_not_begun_and_says_so() -> None:
+@pytest.mark.parametrize("steps", range(4))
+def test_a_closed_agent_refuses_what_has_not_begun_and_says_so(steps: int) -> None:
     async def main() -> None:
         begun = asyncio.Event()
         agent, store = make(hang(), text("never"), step_callback=lambda _: begun.set())
@@ -152,6 +153,10 @@ def test_a_closed_agent_refuses_what_has_not_begun_and_says_so() -> None:
             turn = asyncio.create_task(agent.run_conversation("go"))
             await begun.wait()
             waiting = [agent.follow_up("one"), agent.follow_up("two")]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            async with asyncio.timeout(5):  # less than a close waits for what does not end
+                await agent.close()
         assert (await turn)["turn_exit_reason"] == "interrupted"
         for follow_up in waiting:
             with pytest.raises(ConfigurationError, match="nothing was sent"):
@@ -170,6 +175,24 @@ def test_a_close_while_its_own_turn_runs_ends_that_turn() -> None:
             follow_up = agent.follow_up("go")
             await begun.wait()
         assert (await follow_up)["turn_exit_reason"] == "interrupted"
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_a_close_in_its_own_turn_ends_that_turn_and_refuses_the_next() -> None:
+    async def main() -> None:
+        async def close(_: JsonObject) -> str:
+            await agent.close()
+            return "closed"
+
+        agent, _ = make(calls(call("close")), text("never"), tools=SimpleExecutor({"close": close}))
+        async with asyncio.timeout(5):  # less than a close waits for what does not end
+            first, second = agent.follow_up("go"), agent.follow_up("on")
+            assert (await first)["turn_exit_reason"] == "interrupted"
+            with pytest.raises(ConfigurationError, match="nothing was sent"):
+                await second
+        await asyncio.sleep(0)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())

@@ -92,6 +92,7 @@ class FollowUps:
         self._run = run
         self._waiting: deque[FollowUp] = deque()
         self._running: asyncio.Task[object] | None = None
+        self._current: FollowUp | None = None
 
     def add(self, follow_up: FollowUp) -> None:
         """Let it wait for its turn, which may be the next."""
@@ -111,6 +112,11 @@ class FollowUps:
         """Whether nothing waits and nothing runs."""
         return not self._waiting and (self._running is None or self._running.done())
 
+    @property
+    def runs_here(self) -> bool:
+        """Whether the caller is the task that runs the turns."""
+        return self._running is not None and self._running is asyncio.current_task()
+
     def refuse(self) -> None:
         """Nothing begins any more; who waits is told. A turn that began goes on."""
         for follow_up in self._waiting:
@@ -121,17 +127,21 @@ class FollowUps:
         self._waiting.clear()
 
     async def join(self, limit_s: float) -> None:
-        """Wait until the task has ended, at most `limit_s` seconds, then stop it."""
+        """Wait until the turn that began has ended, at most `limit_s` seconds, then stop the task.
+
+        One that has not begun is stopped at once: it may wait for what the caller holds.
+        """
         task = self._running
-        if task is None or task is asyncio.current_task():
+        if task is None:
             return
-        await asyncio.wait({task}, timeout=limit_s)
+        if self._current is None or self._current.begun:
+            await asyncio.wait({task}, timeout=limit_s)
         if not task.done():
             await stop_tasks((task,), limit_s)
 
     async def _drain(self) -> None:
         while self._waiting:
-            follow_up = self._waiting[0]
+            follow_up = self._current = self._waiting[0]
             if follow_up.done:
                 self._waiting.popleft()
                 continue
