@@ -6,7 +6,7 @@ All tables are read in one snapshot; what is in memory at a time is some rows.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
@@ -30,6 +30,7 @@ TABLES = (
 """So ordered that every row finds what it refers to. The index is built anew; `settings` are SQLite's."""
 
 ROWS_AT_ONCE = 100
+_FETCH = f"FETCH FORWARD {ROWS_AT_ONCE} FROM backup".encode()
 
 
 async def copy_into(connection: AsyncConnection[Row], target: Backend, schema: str) -> None:
@@ -40,20 +41,28 @@ async def copy_into(connection: AsyncConnection[Row], target: Backend, schema: s
     await connection.set_isolation_level(IsolationLevel.REPEATABLE_READ)
     await connection.set_read_only(True)
     for table in TABLES:
-        async for rows in _read(connection, f'SELECT {COLUMNS[table]} FROM "{schema}".{table}'):  # noqa: S608 - ours
-            await target.write(partial(_insert, table, rows))
-    async for rows in _read(connection, f'SELECT name, value FROM "{schema}".counters'):  # noqa: S608 - ours
-        await target.write(partial(_set_counters, rows))
+        read = f'SELECT {COLUMNS[table]} FROM "{schema}".{table}'  # noqa: S608 - ours
+        await _carry(connection, read, target, partial(_insert, table))
+    read = f'SELECT name, value FROM "{schema}".counters'  # noqa: S608 - ours
+    await _carry(connection, read, target, _set_counters)
     await connection.rollback()
     await target.rebuild_search_index()
 
 
-async def _read(connection: AsyncConnection[Row], sql: str) -> AsyncIterator[Sequence[Row]]:
-    """The rows of `sql`, some at a time."""
-    async with connection.cursor(name="backup") as cursor:
-        await cursor.execute(sql.encode())
-        while rows := await cursor.fetchmany(ROWS_AT_ONCE):
-            yield rows
+async def _carry(
+    connection: AsyncConnection[Row],
+    read: str,
+    target: Backend,
+    insert: Callable[[Sequence[Row]], Operation[None]],
+) -> None:
+    """Write the rows that `read` gives into `target`, some at a time.
+
+    The server's cursor has no object here that would need closing: it ends with the transaction.
+    """
+    await connection.execute(f"DECLARE backup NO SCROLL CURSOR FOR {read}".encode())
+    while rows := await (await connection.execute(_FETCH)).fetchall():
+        await target.write(partial(insert, rows))
+    await connection.execute(b"CLOSE backup")
 
 
 def _insert(table: str, rows: Sequence[Row]) -> Operation[None]:

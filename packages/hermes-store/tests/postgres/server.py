@@ -82,7 +82,7 @@ class Server:
 
     async def until(self, sql: str, *values: object) -> None:
         """Ask until the first value of the answer is true."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (await self.ask(sql, *values))[0][0]:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.01)
 
@@ -133,7 +133,7 @@ class Server:
             os.kill(connection.info.backend_pid, signal.SIGKILL)
             with contextlib.suppress(psycopg.OperationalError):
                 await connection.execute("SELECT pg_sleep(20)")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await self._answers():  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.02)
 

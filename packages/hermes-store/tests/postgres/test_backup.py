@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import os
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +24,11 @@ from hermes_messages import (
 )
 from hermes_messages.protocols import NewMessage
 from hermes_store import SessionDB
-from postgres.server import MakeStore
+from postgres.server import MakeStore, Server
+
+NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+ONLY_OURS = "SELECT count(*) <= 2 FROM pg_stat_activity WHERE backend_type = 'client backend'"
+"""The connection of the pool, and the one that asks."""
 
 
 async def fill(db: SessionDB) -> None:
@@ -105,21 +115,76 @@ def test_a_backup_is_one_snapshot_while_others_write(make_store: MakeStore, tmp_
     assert not [entry for entry in tmp_path.iterdir() if "partial" in entry.name]
 
 
-def test_a_cancelled_backup_leaves_no_file_and_no_connection(make_store: MakeStore, tmp_path: Path) -> None:
+def counted(
+    work: Coroutine[Any, Any, object], before_step: Callable[[], None]
+) -> Generator[Any, Any, object]:
+    """The same work; `before_step` is called before each resumption of it."""
+    send, value = work.send, None
+    while True:
+        before_step()
+        try:
+            waited_for = send(value)
+        except StopIteration as ended:
+            return ended.value
+        try:
+            send, value = work.send, (yield waited_for)
+        except BaseException as error:  # noqa: BLE001 - the work gets it
+            send, value = work.throw, error
+
+
+@contextlib.contextmanager
+def stopped_at(step: int) -> Iterator[list[int]]:
+    """The task that makes this is cancelled while the copying task of the backup makes its `step`-th step.
+    Yields a list, which gets the numbers of the steps made."""
+    loop, caller, made = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
+    assert caller is not None
+
+    def before_step() -> None:
+        made.append(len(made) + 1)
+        if len(made) == step:
+            caller.cancel()
+
+    def make_task(
+        loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **named: Any
+    ) -> asyncio.Task[Any]:
+        if getattr(work, "__name__", "") == "run_beside":
+            return asyncio.Task(types.coroutine(counted)(work, before_step), loop=loop, **named)  # type: ignore[arg-type]
+        return asyncio.Task(work, loop=loop, **named)
+
+    loop.set_task_factory(make_task)  # type: ignore[arg-type]
+    try:
+        yield made
+    finally:
+        loop.set_task_factory(None)
+
+
+def test_a_backup_cancelled_at_any_step_leaves_no_file_and_no_connection(
+    server: Server, make_store: MakeStore, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+
+    async def stopped_backup(db: SessionDB, step: int) -> int:
+        with stopped_at(step) as made:
+            await db.backup(folder / "copy.db")
+        return len(made)
+
     async def main() -> None:
         async with make_store(pool_size=1) as db:
             await fill(db)
-            folder = tmp_path / "out"
-            folder.mkdir()
-            for steps in range(0, 60, 7):
-                task = asyncio.create_task(db.backup(folder / "copy.db"))
-                for _ in range(steps):
-                    await asyncio.sleep(0.001)
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                assert not [entry for entry in folder.iterdir() if entry.name != "copy.db"]
-                (folder / "copy.db").unlink(missing_ok=True)
+            number = await stopped_backup(db, 0)
+            assert number > 50
+            (folder / "copy.db").unlink()
+            for step in range(1, number, 1 if NIGHTLY else 7):
+                [outcome] = await asyncio.gather(
+                    asyncio.create_task(stopped_backup(db, step)), return_exceptions=True
+                )
+                assert isinstance(outcome, asyncio.CancelledError)
+                assert not [*folder.iterdir()]
+                gc.collect()  # what was left open would say so now
+                await asyncio.sleep(0)
             assert await db.append_message("s", UserMessage("and on"))
+            await server.until(ONLY_OURS)
 
     asyncio.run(main())
 
