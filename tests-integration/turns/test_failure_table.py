@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ class Turn:
         end = phases.index("finalize_turn")
         assert phases[end + 1 :] == ["lease.stop", "lease.join", "lease.clear", "lease.release"]
         assert validate(result["transcript"]) == []
-        with sqlite3.connect(self.folder / "state.db") as database:
+        with closing(sqlite3.connect(self.folder / "state.db")) as database:
             holders = database.execute("SELECT holder FROM leases").fetchall()
         assert all(holder == ("another",) for holder in holders)
 
@@ -240,7 +241,7 @@ class TestFailuresAndWhereATurnGoesOn:
         async def take_over(_: AIAgent) -> None:
             while not (turn.folder / "begun").exists():  # noqa: ASYNC110 - a file sends no event
                 await asyncio.sleep(0.01)
-            with sqlite3.connect(turn.folder / "state.db") as database:
+            with closing(sqlite3.connect(turn.folder / "state.db")) as database, database:
                 database.execute("UPDATE leases SET holder = 'another', number = number + 1000")
 
         provider = ScriptedProvider(
