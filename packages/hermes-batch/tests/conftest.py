@@ -12,8 +12,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `browser`
+
+# No test of properties fails because the machine is busy.
+settings.register_profile(
+    "hermes-batch", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("hermes-batch")
 
 # Its machine has an address that leads to this machine only.
 PROGRAM = """
