@@ -50,6 +50,7 @@ def ray_environment() -> Iterator[str]:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # the cluster is not to get a copy of the sources
             "RAY_prestart_worker_first_driver": "0",  # idle workers would only take this machine's time
+            "PYTHONDONTWRITEBYTECODE": "",  # a machine whose agents take 15 s to start, compiling, gives up
         }
         before = {name: os.environ.get(name) for name in ours}
         os.environ.update(ours)
