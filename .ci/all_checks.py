@@ -26,13 +26,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = sorted(path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml"))
 REPORTS = ROOT / ".cache" / "reports"
-STEP_LIMIT_S = 25 * 60.0 if os.environ.get("HERMES_TEST_PROFILE") != "nightly" else 8 * 3600.0
+NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+STEP_LIMIT_S = 8 * 3600.0 if NIGHTLY else 25 * 60.0
 HEAVY_EXTRAS = {"local", "ray"}
 """Not in a package's own environment; tests that need them are marked and run in the whole one."""
 SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
 """The command that builds the site; a warning is an error. Without `-E` what is wrong with a page
 is told once, and not again until the page changes."""
 WHOLE_ENVIRONMENT_ONLY = {"local_model": "the local model", "ray_cluster": "a Ray cluster"}
+SELECTED = {"ray_cluster": "ray_cluster" if NIGHTLY else "ray_cluster and not ray_nightly"}
+"""Which of the tests with a marker the profile runs, if not all."""
 NO_TESTS_COLLECTED = 5
 LANES = min(2, os.cpu_count() or 1)
 LONG = {"integration", "matrix pins"}
@@ -129,7 +132,7 @@ def whole_steps() -> Iterator[Step]:
     """What needs all packages together."""
     for marker, needed in WHOLE_ENVIRONMENT_ONLY.items():
         report = REPORTS / f"{marker.replace('_', '-')}.xml"
-        marked = pytest(sys.executable, report, "packages", "-m", marker)
+        marked = pytest(sys.executable, report, "packages", "-m", SELECTED.get(marker, marker))
         yield Step(f"unit with {needed}", [marked], report=report, may_be_empty=True)
     report = REPORTS / "integration.xml"
     yield Step("integration", [pytest(sys.executable, report, "tests-integration")], report=report)

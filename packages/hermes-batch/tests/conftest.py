@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,19 +26,39 @@ settings.register_profile(
 )
 settings.load_profile("hermes-batch")
 
-# Its machine has an address that leads to this machine only.
-PROGRAM = """
-import sys
-import ray
+START_LIMIT_S = 150.0
 
-context = ray.init(
-    address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
-    _node_ip_address="127.0.0.2", object_store_memory=100 * 1024 * 1024,
-)
-print(context.address_info["gcs_address"], flush=True)
-sys.stdin.read()
-ray.shutdown()
-"""
+
+def command_of_cluster(address: str, directory: str) -> list[str]:
+    """Starts a cluster at an address that leads to this machine only, and holds it.
+
+    What is not needed is left out: a machine that has not started its agents, which are programs in Python,
+    within 15 seconds ends, and all that starts at once takes time from them.
+    """
+    host, _, port = address.partition(":")
+    return [
+        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--no-monitor",
+        "--include-log-monitor=false", "--include-dashboard=false", f"--node-ip-address={host}",
+        f"--port={port}", "--num-cpus=2", f"--object-store-memory={100 * 1024 * 1024}",
+        f"--temp-dir={directory}/ray",
+    ]  # fmt: skip
+
+
+def free_address() -> str:
+    """Where nobody listens now."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.2", 0))
+        return f"127.0.0.2:{listening.getsockname()[1]}"
+
+
+def has_started(process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Wait for the cluster, which says that it has started or ends."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if b"Ray runtime started" in log.read_bytes():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +75,8 @@ def ray_environment() -> Iterator[str]:
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # the cluster is not to get a copy of the sources
             "RAY_prestart_worker_first_driver": "0",  # idle workers would only take this machine's time
             "PYTHONDONTWRITEBYTECODE": "",  # a machine whose agents take 15 s to start, compiling, gives up
+            "RAY_agent_register_timeout_ms": "200000",  # patience, for a machine that is busy
+            "RAY_worker_register_timeout_seconds": "200",
         }
         before = {name: os.environ.get(name) for name in ours}
         os.environ.update(ours)
@@ -65,15 +91,28 @@ def ray_environment() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ray_address(ray_environment: str) -> Iterator[str]:
     """The address of a cluster that is held by a process of its own."""
-    command = [sys.executable, "-c", PROGRAM]
-    for _attempt in range(3):  # on a machine that is busy, Ray itself gives up after half a minute
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        ) as process:
-            assert process.stdout is not None
-            address = process.stdout.readline().decode().strip()
-            if address:
+    log = Path(ray_environment, "start.log")
+    for _attempt in range(4):
+        address = free_address()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command_of_cluster(address, ray_environment),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        try:
+            if has_started(process, log):
                 yield address
-                process.communicate(timeout=60)
                 return
-    raise AssertionError("Ray did not start")
+        finally:
+            end_cluster(process)
+    raise AssertionError(f"Ray did not start: {log.read_text()}")
+
+
+def end_cluster(process: subprocess.Popen[bytes]) -> None:
+    """In order, and what then is left of it by force."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(30)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
