@@ -44,13 +44,27 @@ def wanted_minors() -> list[int]:
 
 async def find_pythons() -> list[Python]:
     """One interpreter for each promised version that is here: uv's finding, then pyenv's, oldest first."""
-    pythons = []
-    for minor in wanted_minors():
-        for candidate in [*await from_uv(minor), *await from_pyenv(minor)]:
-            if (path := await answers(candidate, minor)) is not None:
-                pythons.append(Python(minor, path))
-                break
-    return pythons
+    pythons = [found for minor in wanted_minors() if (found := await find_python(minor)) is not None]
+    if too_few(pythons) is not None:
+        pythons += [found for found in [await install_python(pythons)] if found is not None]
+    return sorted(pythons)
+
+
+async def find_python(minor: int) -> Python | None:
+    """What uv finds, or else pyenv."""
+    for candidate in [*await from_uv(minor), *await from_pyenv(minor)]:
+        if (path := await answers(candidate, minor)) is not None:
+            return Python(minor, path)
+    return None
+
+
+async def install_python(present: list[Python]) -> Python | None:
+    """The newest promised version that is missing, as uv installs it; None where uv can not reach it."""
+    missing = max(set(wanted_minors()) - {python.minor for python in present}, default=None)
+    if missing is None:
+        return None
+    done = await run(["uv", "python", "install", "--quiet", f"3.{missing}"], cwd=Path("/"), limit_s=300)
+    return None if done.code else await find_python(missing)
 
 
 async def from_uv(minor: int) -> list[str]:
@@ -91,7 +105,7 @@ def too_few(pythons: list[Python]) -> str | None:
     if len(pythons) > 1 or os.environ.get("CI") != "true" or os.environ.get(EXCUSE):
         return None
     return (
-        f"only Python {pythons[0].name} is here, and CI must try two. Install another of "
+        f"only Python {pythons[0].name} is here, CI must try two, and uv could install none. Install one of "
         f"{', '.join(f'3.{minor}' for minor in wanted_minors())} (uv and pyenv are asked for them), or "
         f"say with {EXCUSE}=REASON that this machine can have no other: the table then says so too"
     )
