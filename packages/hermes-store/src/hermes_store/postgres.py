@@ -30,7 +30,7 @@ from hermes_store.postgres_backup import copy_into
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import is_connection_lost, to_store_error
 from hermes_store.postgres_link import Link, PostgresOptions, warn_forgotten
-from hermes_store.postgres_transaction import IndexBrokenError, Transaction, undo
+from hermes_store.postgres_transaction import IndexBrokenError, Transaction
 from hermes_store.postgres_upkeep import find_damage, vacuum
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
@@ -218,7 +218,6 @@ class PostgresBackend:
             lost = None
         finally:
             call.has_begun = transaction.has_begun
-            await undo(connection)
             await link.give_back(connection)
         # Where the connection died during the commit, its place in the pool is free by now.
         if lost is None or await self._was_committed(link, transaction.number, life, deadline):
@@ -246,7 +245,6 @@ class PostgresBackend:
                 _log.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
             finally:
                 if connection is not None:
-                    await undo(connection)
                     await link.give_back(connection)
             if status != IN_PROGRESS and connection is not None:
                 if status != COMMITTED or link.life_of(connection) == life:

@@ -24,6 +24,7 @@ from hermes_store.postgres_answers import answered_within
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import to_store_error
 from hermes_store.postgres_schema import prepare
+from hermes_store.postgres_transaction import undo
 
 __all__ = ["Link", "PostgresOptions"]
 
@@ -163,8 +164,14 @@ class Link:
             await (await self._connect()).close()
 
     async def give_back(self, connection: AsyncConnection[Row]) -> None:
-        """Let others have the connection, which is idle or closed. Nothing here can be cancelled."""
-        await self._pool.putconn(connection)
+        """Undo what the connection is in the middle of, and let others have it, or its place in the pool.
+
+        A cancellation may meet the undoing; the giving back has nothing that it could meet.
+        """
+        try:
+            await undo(connection)
+        finally:
+            await self._pool.putconn(connection)
 
     def life_of(self, connection: AsyncConnection[Row]) -> str:
         """Names the time between two crashes or restarts of the server, in which the connection was made."""

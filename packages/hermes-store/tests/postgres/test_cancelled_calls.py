@@ -1,9 +1,12 @@
 """A cancelled call has happened whole or not at all, its query ends on the server, no connection leaks."""
 
 import asyncio
+import inspect
 import random
-from collections.abc import Awaitable
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -13,6 +16,7 @@ from hermes_messages.protocols import NewMessage
 from postgres.backends import ASLEEP, COMMITTING, SLEEPING, backend, count, insert, sleep, slow_commits
 from postgres.server import MakeStore, Server
 
+T = TypeVar("T")
 ROUND = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
 LOCKS = """
 SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -121,6 +125,99 @@ def test_cancelled_calls_leave_the_pool_whole(server: Server, schema: str) -> No
         async with asyncio.timeout(5):
             assert await asyncio.gather(*(store.read(partial(count, "x")) for _ in range(6))) == [0] * 6
         await store.close()
+
+    asyncio.run(main())
+
+
+MOST_WAITS = 60
+"""More than any call here has."""
+
+
+class CancelsAt:
+    """A task factory: cancels `caller` when the back end's task for it has begun its k-th wait."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.waits = 0
+        self.caller: asyncio.Task[object] | None = None
+
+    def __call__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        **given: Any,
+    ) -> asyncio.Task[T]:
+        if inspect.iscoroutine(work) and work.__qualname__ == "PostgresBackend._run":
+            return asyncio.Task(self.watch(work), loop=loop, **given)
+        assert isinstance(work, Coroutine)
+        return asyncio.Task(work, loop=loop, **given)
+
+    async def watch(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self.waits_of(work)
+
+    @types.coroutine
+    def waits_of(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        go_on: Callable[[], object] = partial(work.send, None)
+        while True:
+            try:
+                waits_for = go_on()
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            self.waits += 1
+            if self.waits == self.k and self.caller is not None:
+                asyncio.get_running_loop().call_soon(self.caller.cancel)
+            try:
+                yield waits_for
+            except BaseException as error:  # noqa: BLE001 - handed on
+                go_on = partial(work.throw, error)
+            else:
+                go_on = partial(work.send, None)
+
+
+async def cancel_at(
+    k: int, call: Callable[[], Coroutine[Any, Any, object]]
+) -> tuple[bool, asyncio.Task[object]]:
+    """The ended call, cancelled at the k-th wait of the back end's task. Whether there was such a wait."""
+    loop, cancels = asyncio.get_running_loop(), CancelsAt(k)
+    caller = cancels.caller = loop.create_task(call())
+    loop.set_task_factory(cancels)
+    try:
+        await asyncio.wait({caller})
+    finally:
+        loop.set_task_factory(None)
+    return cancels.waits >= k, caller
+
+
+@pytest.mark.parametrize("name", ["append", "append to none", "read", "read none", "delete"])
+def test_cancelled_at_every_wait_of_a_call(make_store: MakeStore, name: str) -> None:
+    """The rollback of a refused call is one of them. Each time the only connection is there for the next."""
+
+    async def main() -> None:
+        async with make_store(pool_size=1, busy_timeout_s=5) as db:
+            rows = [NewMessage(str(number), UserMessage("x")) for number in range(3)]
+            calls: dict[str, Callable[[str], Coroutine[Any, Any, object]]] = {
+                "append": lambda session: db.append_messages_batch(session, rows),
+                "append to none": lambda _: db.append_messages_batch("none", rows),
+                "read": db.get_messages,
+                "read none": lambda _: db.get_messages("none"),
+                "delete": db.delete_session,
+            }
+            for k in range(1, MOST_WAITS):
+                session = f"s{k}"
+                await db.create_session(session)
+                cancelled, ended = await cancel_at(k, partial(calls[name], session))
+                assert ended.cancelled() == cancelled
+                if name == "delete":
+                    assert cancelled or await db.get_session(session) is None
+                else:
+                    stored = len(await db.get_messages(session))
+                    whole = 3 if name == "append" else 0
+                    assert stored == whole or (cancelled and stored == 0)
+                if not cancelled:
+                    break
+            assert 3 < k < MOST_WAITS - 1
+            assert (ended.exception() is not None) == ("none" in name)
 
     asyncio.run(main())
 
