@@ -4,15 +4,16 @@ A cancelled call has happened whole or not at all. The test looks which, and has
 """
 
 import asyncio
+import logging
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -21,6 +22,7 @@ from hermes_messages import (
     HermesError,
     JsonValue,
     Message,
+    StoreBusyError,
     ToolCall,
     ToolMessage,
     Usage,
@@ -28,10 +30,11 @@ from hermes_messages import (
 )
 from hermes_messages.protocols import LeaseToken, NewMessage, SessionInfo, ToolRound
 from hermes_messages.testing import MemoryStore
-from hermes_store import SessionDB
+from hermes_store import SessionDB, StoreConnectionError
 from hermes_store.operations.messages import UNKNOWN_OUTCOME
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
 
 sessions = st.sampled_from(["s", "t", "u"])
@@ -44,11 +47,15 @@ steps = st.none() | st.integers(0, 9)
 
 
 class Outcome:
-    """What a call came to: a result, or the kind of its error."""
+    """What a call came to: a result, or its error, of which the kind is compared."""
 
-    def __init__(self, value: object = None, error: type[BaseException] | None = None) -> None:
+    def __init__(self, value: object = None, raised: BaseException | None = None) -> None:
         self.value = value
-        self.error = error
+        self.raised = raised
+        self.error = None if raised is None else type(raised)
+
+    def __repr__(self) -> str:
+        return repr(self.raised) if self.raised is not None else repr(self.value)[:80]
 
     @property
     def cancelled(self) -> bool:
@@ -98,6 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.begun: set[tuple[str, str]] = set()
         self.rounds: list[tuple[ToolRound, ToolRound]] = []
         self.leases: dict[str, tuple[LeaseToken, LeaseToken]] = {}
+        self.told: list[str] = []
 
     def open_store(self) -> SessionDB:
         return SessionDB(self.path)
@@ -117,9 +125,27 @@ class StoreMachine(RuleBasedStateMachine):
             try:
                 return Outcome(await task)
             except (HermesError, asyncio.CancelledError) as error:
-                return Outcome(error=type(error))
+                return Outcome(raised=error)
 
-        return self.runner.run(asked())
+        outcome = self.runner.run(asked())
+        # Nobody else is there: not an answer to compare, or to take for "there is no such session".
+        if isinstance(outcome.raised, StoreBusyError | StoreConnectionError):
+            self.fail("the store can not be used", outcome)
+        return outcome
+
+    def tell(self, what: str, *outcomes: Outcome) -> None:
+        self.told.append("  ".join([what, *map(repr, outcomes)]))
+        note(self.told[-1])
+
+    def fail(self, what: str, *outcomes: Outcome) -> NoReturn:
+        """Also into the log: of a failure that does not come again Hypothesis shows no error and no notes."""
+        self.tell(what, *outcomes)
+        _log.error("%s", "\n".join(self.told))
+        raise AssertionError(self.told[-1]) from outcomes[0].raised
+
+    def same(self, what: str, mine: Outcome, other: Outcome, seen: Callable[[Outcome], object]) -> None:
+        if mine.error != other.error or seen(mine) != seen(other):
+            self.fail(f"{what} differs", mine, other)
 
     def both(
         self,
@@ -129,14 +155,20 @@ class StoreMachine(RuleBasedStateMachine):
         happened: Callable[[], bool],
     ) -> tuple[Outcome, Outcome] | None:
         """The outcomes of both; of a call that was cancelled before it happened, None."""
+        rule_ = f"{ours.__qualname__.split('.')[1]} cancelled at {cancel_at}"
+        self.tell(rule_)
         mine = self.ask(ours, cancel_at)
         if mine.cancelled:
             if happened():
                 # The model catches up: the same call, made again, tells what it came to.
-                return self.ask(ours), self.ask(model)
+                again, other = self.ask(ours), self.ask(model)
+                self.tell("- was cancelled and happened", again, other)
+                return again, other
+            self.tell("- was cancelled")
             return None
         other = self.ask(model)
-        assert mine.error == other.error
+        self.tell("-", mine, other)
+        self.same(rule_, mine, other, lambda _: None)
         return mine, other
 
     def stored_uids(self, session: str) -> set[str]:
@@ -268,7 +300,7 @@ class StoreMachine(RuleBasedStateMachine):
             lambda: True,
         )
         mine, other = (self.ask(partial(store.get_session_state, session, name)) for store in self.stores())
-        assert (mine.error, mine.value) == (other.error, other.value)
+        self.same(f"state {name} of {session}", mine, other, lambda outcome: outcome.value)
 
     @rule(session=sessions, holder=st.none() | holders, cancel_at=steps)
     def delete(self, session: str, holder: str | None, cancel_at: int | None) -> None:
@@ -346,6 +378,7 @@ class StoreMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.runner.run(self.db.close())
         self.db = self.open_store()
+        self.tell("reopened")
 
     def stores(self) -> tuple[SessionDB, Model]:
         return self.db, self.model
@@ -354,13 +387,11 @@ class StoreMachine(RuleBasedStateMachine):
     def the_same_sessions_and_messages(self) -> None:
         for session in ("s", "t", "u"):
             mine, other = (self.ask(partial(store.get_messages, session)) for store in self.stores())
-            assert mine.error == other.error
-            assert content(mine) == content(other)
+            self.same(f"get_messages({session})", mine, other, content)
             mine, other = (self.ask(partial(store.get_session, session)) for store in self.stores())
-            assert described(mine) == described(other)
+            self.same(f"get_session({session})", mine, other, described)
             mine, other = (self.ask(partial(store.suspended_rounds, session)) for store in self.stores())
-            assert mine.error == other.error
-            assert pending(mine) == pending(other)
+            self.same(f"suspended_rounds({session})", mine, other, pending)
 
 
 def content(outcome: Outcome) -> list[tuple[str, Message]]:
