@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from processes import CommandError
-from releases import ReleaseError
+from child_processes import CommandError
+from earlier_releases import ReleaseError
 
 __all__ = ["Cell", "Ended", "Filled", "fill"]
 

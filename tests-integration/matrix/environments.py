@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
+from child_processes import CommandError, Done, must, run
 from interpreters import Python
 from layers import ROOT, WHEELS, extras_of, groups_of
-from processes import CommandError, Done, must, run
 from wheels import CACHE, Pinned, requirements_in
 
 __all__ = ["Environment", "Resolution", "Wanted", "ask_resolver", "environment"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 
 from cells import Ended, Filled
+from child_processes import must
 from environments import Environment, Wanted, environment
 from interpreters import Python
 from layers import BASE, WHEELS, short, subsets
-from processes import must
 from subset_table import pinned_here
 from tables import grid
 from wheels import House

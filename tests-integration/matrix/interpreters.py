@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from child_processes import run
 from layers import BASE, project_of
-from processes import run
 
 __all__ = ["Python", "excuse", "find_pythons", "too_few"]
 

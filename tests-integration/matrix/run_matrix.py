@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cells import Cell, Filled, fill
+from child_processes import CommandError
+from earlier_releases import ReleaseError, read_releases
 from figures import figures
 from interpreters import Python, excuse, find_pythons, too_few
 from layers import ROOT
 from pin_tables import mixture_cells, pair_cells, stock_up
-from processes import CommandError
-from releases import ReleaseError, read_releases
 from subset_table import check_cells, test_cells
 from suites import Trees, unmarked_files
 from tables import grid

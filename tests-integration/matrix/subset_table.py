@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cells import Cell, Ended
+from child_processes import run
 from environments import Resolution, Wanted, environment
 from interpreters import Python
 from layers import BASE, WHEELS, short, subsets, version_of
-from processes import run
 from suites import QUICK, Suite, Trees, run_suites
 from wheels import House, Pinned
 

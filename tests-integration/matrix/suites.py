@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cells import Ended
+from child_processes import run
 from environments import Environment
 from layers import ROOT, WHEELS
-from processes import run
 from selecting import is_marked
 
 __all__ = ["QUICK", "Suite", "Trees", "contract_files", "run_suites", "unmarked_files"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pins
 import pytest
+from earlier_releases import Release, ReleaseError, earlier, read_releases
 from layers import OTHERS, WHEELS
 from packaging.requirements import Requirement
 from pins import Mixture, mixtures, nearest, pairs, refusals
-from releases import Release, ReleaseError, earlier, read_releases
 
 COMMIT = "0" * 40
 LOOP, BASE, STORE = "hermes-loop", "hermes-messages", "hermes-store"

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from earlier_releases import Release, ReleaseError, check_commit, read_releases
 from layers import ROOT
-from releases import Release, ReleaseError, check_commit, read_releases
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cells import Cell, Ended, Filled, fill
 from checks_inside import nothing_else_is_there
+from child_processes import CommandError, run
 from figures import Measured, judge
 from interpreters import Python, too_few, wanted_minors
 from layers import BASE, WHEELS, subsets
-from processes import CommandError, run
 from tables import grid
 
 HERE = Path(__file__).parent

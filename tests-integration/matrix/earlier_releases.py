@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from child_processes import Done, run
 from layers import ROOT, WHEELS
 from packaging.version import Version
-from processes import Done, run
 
 __all__ = ["Release", "ReleaseError", "check_commit", "earlier", "read_releases"]
 
