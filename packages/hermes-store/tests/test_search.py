@@ -401,7 +401,7 @@ def test_the_index_takes_new_messages_in_although_no_pause_comes(
             await db.create_session("s")
             for number in range(60):
                 await db.append_message("s", UserMessage(f"stork {number}"))
-        assert 49 <= indexed_in(path) < 60
+        assert indexed_in(path) >= 49
 
     asyncio.run(main())
 
