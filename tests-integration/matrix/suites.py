@@ -110,7 +110,7 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
     command: list[str | Path] = [
         *(environment.python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
         *(() if environment.may_skip else ("-p", "no_skips")),
-        *("-p", "selecting", f"--junitxml={report}", "-m", "not local_model"),
+        *("-p", "selecting", f"--junitxml={report}", "-m", "not local_model and not ray_cluster"),
         *suite.options,
         *suite.paths,
     ]

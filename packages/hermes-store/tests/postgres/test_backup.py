@@ -115,10 +115,16 @@ def test_a_backup_is_one_snapshot_while_others_write(make_store: MakeStore, tmp_
     assert not [entry for entry in tmp_path.iterdir() if "partial" in entry.name]
 
 
-def counted(
+async def counted(work: Coroutine[Any, Any, object], before_step: Callable[[], None]) -> object:
+    """The same work; `before_step` is called before each resumption of it."""
+    return await resumed(work, before_step)
+
+
+@types.coroutine
+def resumed(
     work: Coroutine[Any, Any, object], before_step: Callable[[], None]
 ) -> Generator[Any, Any, object]:
-    """The same work; `before_step` is called before each resumption of it."""
+    """The same work as a task resumes it."""
     send, value = work.send, None
     while True:
         before_step()
@@ -148,7 +154,7 @@ def stopped_at(step: int) -> Iterator[list[int]]:
         loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **named: Any
     ) -> asyncio.Task[Any]:
         if getattr(work, "__name__", "") == "run_beside":
-            return asyncio.Task(types.coroutine(counted)(work, before_step), loop=loop, **named)  # type: ignore[arg-type]
+            return asyncio.Task(counted(work, before_step), loop=loop, **named)
         return asyncio.Task(work, loop=loop, **named)
 
     loop.set_task_factory(make_task)  # type: ignore[arg-type]
