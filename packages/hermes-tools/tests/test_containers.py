@@ -38,7 +38,8 @@ class Docker:
 
     def asked(self, command: str) -> list[list[str]]:
         log = self.state / "log"
-        lines = log.read_text().splitlines() if log.exists() else []
+        # The last line may still be in writing.
+        lines = log.read_text().split("\n")[:-1] if log.exists() else []
         return [words for line in lines if (words := json.loads(line)["words"])[0] == command]
 
     def environments(self) -> list[dict[str, str]]:
