@@ -30,10 +30,11 @@ async def indices_in(shard_dir: Path) -> list[int]:
 
 
 def test_a_record_is_one_line_and_reads_back_as_it_was() -> None:
-    line = encode_record(record(1))
+    one = record(1)
+    line = encode_record(one)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
-    assert decode_record(line) == record(1)
+    assert decode_record(line) == one
 
 
 def test_concurrent_appends_are_all_there_in_shards_of_the_given_size(tmp_path: Path) -> None:
