@@ -191,6 +191,28 @@ def test_a_command_that_is_interrupted_says_what_it_did(bench: Any, run_async: A
     assert not (bench.workspace / "x").exists()
 
 
+def test_what_a_command_wrote_while_it_was_being_started_is_kept(
+    bench: Any, run_async: Any, wait_until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exec_ = asyncio.create_subprocess_exec
+
+    async def noticed_late(*words: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await exec_(*words, **options)
+        await wait_until((bench.workspace / "began").exists)
+        bench.interrupt.request()
+        for _ in range(10):  # for the interrupt to cancel the call, which has no process yet
+            await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noticed_late)
+    [result] = bench.run(
+        bench.call("terminal", {"command": "echo begun; touch began; sleep 30"}), toolsets=("terminal",)
+    )
+    assert result.status == "interrupted"
+    assert "begun" in result.content
+    assert not bench.processes()
+
+
 def test_cancelling_again_and_again_still_ends_the_whole_tree(
     bench: Any, run_async: Any, wait_until: Any
 ) -> None:

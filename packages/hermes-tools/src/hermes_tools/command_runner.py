@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Awaitable, Callable
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Protocol
 
@@ -72,11 +73,20 @@ class CommandProcess(Protocol):
 class CommandRunner(Protocol):
     """A place where shell commands of one task can be started."""
 
-    async def start(self, command: str, *, cwd: str, workdir: str | None, with_input: bool) -> CommandProcess:
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        workdir: str | None,
+        with_input: bool,
+        on_lost_output: Callable[[bytes], Awaitable[None]] | None = None,
+    ) -> CommandProcess:
         """Start `command` with bash where there is one, else sh, in `cwd`, or in `workdir` seen from there.
 
         Without `with_input` it has no input. Raises `ToolFailure` when it can not be started, with nothing
-        left running, as is the case after a cancellation.
+        left running, as is the case after a cancellation; what the command wrote before that, as far as it
+        was seen, goes to `on_lost_output`.
         """
         ...
 
@@ -84,7 +94,15 @@ class CommandRunner(Protocol):
 class HostCommands:
     """Runs commands as processes of this machine, without the credentials of our environment."""
 
-    async def start(self, command: str, *, cwd: str, workdir: str | None, with_input: bool) -> ChildProcess:
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        workdir: str | None,
+        with_input: bool,
+        on_lost_output: Callable[[bytes], Awaitable[None]] | None = None,
+    ) -> ChildProcess:
         """See `CommandRunner`."""
         place = command_place(cwd, workdir)
         status = await files.status_of(await files.real_path(place))
@@ -93,7 +111,11 @@ class HostCommands:
         shell = _SHELLS[0] if await files.status_of(_SHELLS[0]) is not None else _SHELLS[1]
         try:
             return await ChildProcess.start(
-                (shell, "-c", command), cwd=place, environment=command_environment(), with_input=with_input
+                (shell, "-c", command),
+                cwd=place,
+                environment=command_environment(),
+                with_input=with_input,
+                on_lost_output=on_lost_output,
             )
         except OSError as error:
             raise ToolFailure(f"the command could not be started: {error.strerror or error}") from error

@@ -12,7 +12,7 @@ import io
 import logging
 import os
 import signal
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from hermes_tools import files
@@ -31,6 +31,8 @@ _MISSED_EXIT_POLL_S = 0.5
 _LATE_NOTICE_S = 1.5
 _STOP_LIMIT_S = 3.7
 _START_LIMIT_S = 1.3
+_QUIET_S = 0.1
+_REST_LIMIT_S = 1.0
 
 
 class ProcessGroup:
@@ -120,37 +122,43 @@ class ChildProcess(ProcessGroup):
         environment: Mapping[str, str],
         with_input: bool = False,
         drop_errors: bool = False,
+        on_lost_output: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> ChildProcess:
         """Start `command`; its output and errors come in one stream, or with `drop_errors` its output alone.
         Without `with_input` it has no input.
 
-        Raises `OSError` when it can not be started. When cancelled, nothing is left running.
+        Raises `OSError` when it can not be started. When cancelled, nothing is left running; `on_lost_output`
+        gets what it wrote until then, since it runs before it is known here that it does.
         """
         output, pipe, write_end = await output_pipe()
-        given, read_end = None, asyncio.subprocess.DEVNULL
+        given: asyncio.StreamWriter | None = None
+        read_end: int = asyncio.subprocess.DEVNULL
         try:
-            if with_input:
-                given, read_end = await input_pipe()
-            process = await started(
-                asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=read_end,
-                    stdout=write_end,
-                    stderr=asyncio.subprocess.DEVNULL if drop_errors else write_end,
-                    cwd=cwd,
-                    env=dict(environment),
-                    start_new_session=True,
+            try:
+                if with_input:
+                    given, read_end = await input_pipe()
+                process = await started(
+                    asyncio.create_subprocess_exec(
+                        *command,
+                        stdin=read_end,
+                        stdout=write_end,
+                        stderr=asyncio.subprocess.DEVNULL if drop_errors else write_end,
+                        cwd=cwd,
+                        env=dict(environment),
+                        start_new_session=True,
+                    )
                 )
-            )
+            finally:
+                os.close(write_end)
+                if read_end >= 0:
+                    os.close(read_end)
         except BaseException:
+            if on_lost_output is not None:
+                await finish_despite_cancel(lambda: _hand_over(output, on_lost_output), _REST_LIMIT_S)
             pipe.close()
             if given is not None:
                 given.transport.abort()
             raise
-        finally:
-            os.close(write_end)
-            if read_end >= 0:
-                os.close(read_end)
         return cls(process, output, pipe, given)
 
     async def write(self, data: bytes) -> None:
@@ -201,6 +209,14 @@ async def started(work: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyn
     except asyncio.CancelledError:
         await finish_despite_cancel(end, _START_LIMIT_S + _STOP_LIMIT_S)
         raise
+
+
+async def _hand_over(output: asyncio.StreamReader, taker: Callable[[bytes], Awaitable[None]]) -> None:
+    """Give on what is in a pipe, to its end unless a process that left the group holds it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_QUIET_S):
+            while chunk := await output.read(CHUNK_BYTES):
+                await taker(chunk)
 
 
 async def output_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int]:

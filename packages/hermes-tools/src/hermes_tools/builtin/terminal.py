@@ -124,12 +124,21 @@ class TerminalToolset:
 
 
 async def _started(
-    context: CallContext, command: str, workdir: str | None, *, with_input: bool
+    context: CallContext,
+    command: str,
+    workdir: str | None,
+    *,
+    with_input: bool,
+    output: CommandOutput | None = None,
 ) -> CommandProcess:
     if not command.strip():
         raise ToolFailure("the command is empty")
     return await context.commands.start(
-        command, cwd=context.round.cwd, workdir=workdir, with_input=with_input
+        command,
+        cwd=context.round.cwd,
+        workdir=workdir,
+        with_input=with_input,
+        on_lost_output=output.feed if output is not None else None,
     )
 
 
@@ -149,7 +158,8 @@ async def _run(
 ) -> str:
     output = CommandOutput(context)
     context.partial_output_from(output.text)
-    running = RunningCommand(await _started(context, command, workdir, with_input=False), output)
+    child = await _started(context, command, workdir, with_input=False, output=output)
+    running = RunningCommand(child, output)
     try:
         code = await running.finish(timeout_s)
         in_group = await running.child.group_lives()

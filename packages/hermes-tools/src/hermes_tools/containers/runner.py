@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from hermes_tools.command_runner import CommandProcess, CommandRunner, command_place
@@ -39,8 +40,17 @@ class ContainerCommands:
         self._begun: str | None = None
         self._starting: asyncio.Task[tuple[int | None, str]] | None = None
 
-    async def start(self, command: str, *, cwd: str, workdir: str | None, with_input: bool) -> CommandProcess:
-        """See `CommandRunner`; the directory is looked for in the container."""
+    async def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        workdir: str | None,
+        with_input: bool,
+        on_lost_output: Callable[[bytes], Awaitable[None]] | None = None,  # noqa: ARG002 - none is
+    ) -> CommandProcess:
+        """See `CommandRunner`; the directory is looked for in the container. No output is lost by a
+        cancellation: the command runs only once it is known that it can."""
         place = command_place(cwd, workdir)
         if "\0" in command:
             raise ToolFailure("the command could not be started: embedded null byte")
