@@ -19,6 +19,7 @@ from typing import Self
 
 import aiofiles.os
 
+from hermes_batch.arrivals import Arrival
 from hermes_batch.line_splitting import LineSplitter
 from hermes_batch.supervision import finish
 
@@ -228,20 +229,22 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
+def _open_at_once(arrival: Arrival[int], path: Path, flags: int) -> None:
+    arrival.come(os.open(path, flags, 0o644))
+
+
+_open_for = aiofiles.os.wrap(_open_at_once)
+
+
 async def _open(path: Path, flags: int) -> int:
-    """A descriptor; one that comes after a cancellation is closed again."""
-    opened: list[int] = []
-
-    async def open_it() -> None:
-        opened.append(await _open_fd(path, flags, 0o644))
-
+    """A descriptor; one that comes after a cancellation is closed again, however late."""
+    arrival = Arrival(os.close)
     try:
-        await finish(open_it(), what=f"opening {path}")
-    except BaseException:
-        for fd in opened:
-            await finish(_close_fd(fd), what=f"closing {path}")
+        await finish(_open_for(arrival, path, flags), what=f"opening {path}")
+    except asyncio.CancelledError:
+        arrival.give_up()
         raise
-    return opened[0]
+    return arrival.take()
 
 
 class replace_file:  # noqa: N801 - reads as a verb where it is used

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from collections.abc import Sequence
 from typing import Final
 
-import aiofiles
-import aiofiles.os
-
+from hermes_loop.files import read_start
 from hermes_messages import ConfigurationError
 from hermes_messages.hygiene import clean_text
 
@@ -52,16 +49,13 @@ async def read_context_files(cwd: str, names: Sequence[str]) -> str:
 
 async def _read(path: str) -> str:
     try:
-        found = await aiofiles.os.stat(path)
-        # What the system makes up as it is read (a link to the environment in /proc) says that it is empty.
-        if not stat.S_ISREG(found.st_mode) or not found.st_size:
-            return ""
-        async with aiofiles.open(path, "rb") as file:
-            data = await file.read(FILE_LIMIT + 1)
+        data = await read_start(path, FILE_LIMIT + 1)
     except FileNotFoundError:
         return ""
     except (OSError, ValueError) as error:
         logger.warning("the context file %s could not be read: %s", path, error)
+        return ""
+    if data is None:
         return ""
     if b"\0" in data:
         logger.warning("the context file %s is no UTF-8 text; it is left out", path)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import aiofiles
-import aiofiles.os
 import msgspec
+
+from hermes_loop.files import append_line
 
 __all__ = ["FAILED_FILE", "SAMPLES_FILE", "append_row"]
 
@@ -25,13 +25,9 @@ async def append_row(
 ) -> None:
     """Append `row` to the file of finished or of failed trajectories in `directory`, which is made if needed.
 
-    `about_to_write` is called right before the line goes out. Raises `OSError`.
+    `about_to_write` is called right before it is written. Raises `OSError`.
     """
     line = msgspec.json.encode(row) + b"\n"
-    await aiofiles.os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, FAILED_FILE if failed else SAMPLES_FILE)  # noqa: PTH118 - names only
-    async with aiofiles.open(path, "ab", buffering=0) as file:
-        about_to_write()
-        written = await file.write(line)
-        while written < len(line):
-            written += await file.write(line[written:])
+    about_to_write()
+    await append_line(path, line)

@@ -8,14 +8,15 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import IO, Literal
 
-import aiofiles
 from aiofiles.os import wrap
 
 from hermes_messages import ConfigurationError, StoreError
+from hermes_store.arrivals import Arrival
 from hermes_store.errors import StoreFullError
-from hermes_store.waiting import finish, settle
+from hermes_store.waiting import carry_out, finish
 
 __all__ = ["Writable", "new_file", "publish", "read_lines", "refuse_existing", "remove", "set_aside"]
 
@@ -30,14 +31,18 @@ _is_file = wrap(os.path.isfile)
 
 PARTIAL = ".partial"
 OPENING_LIMIT_S = 5.0
+_CHUNK_BYTES = 1 << 20
 
 
-class Writable(Protocol):
+class Writable:
     """A file that is being written."""
 
-    async def write(self, data: bytes, /) -> object:
-        """Add `data`."""
-        ...
+    def __init__(self, file: IO[bytes]) -> None:
+        self._write = wrap(file.write)
+
+    async def write(self, data: bytes) -> None:
+        """Add `data`. Raises `OSError`."""
+        await self._write(data)
 
 
 @asynccontextmanager
@@ -52,11 +57,11 @@ async def new_file(path: str) -> AsyncIterator[Writable]:
     try:
         file = await _opened(partial, "wb")
         try:
-            yield file
-            await file.flush()
+            yield Writable(file)
+            await wrap(file.flush)()
             await _fsync(file.fileno())
         finally:
-            await finish(file.close())
+            await finish(wrap(file.close)())
         await _replace(partial, path)
     except OSError as error:
         await remove(partial)
@@ -70,29 +75,33 @@ async def read_lines(path: str) -> AsyncGenerator[bytes, None]:
     """The lines of the file. Raises `StoreError` when it can not be read."""
     try:
         file = await _opened(path, "rb")
+        read = wrap(file.readlines)
         try:
-            async for line in file:
-                yield line
+            while lines := await read(_CHUNK_BYTES):
+                for line in lines:
+                    yield line
         finally:
-            await finish(file.close())
+            await finish(wrap(file.close)())
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; the rest of it was not read") from error
 
 
-async def _opened(path: str, mode: Literal["rb", "wb"]) -> Any:
+def _open_at_once(arrival: Arrival[IO[bytes]], path: str, mode: Literal["rb", "wb"]) -> None:
+    arrival.come(Path(path).open(mode))  # noqa: SIM115 - who takes it closes it
+
+
+_open_for = wrap(_open_at_once)
+
+
+async def _opened(path: str, mode: Literal["rb", "wb"]) -> IO[bytes]:
     """The file. Where the caller is cancelled meanwhile, it is closed again when it arrives."""
-
-    async def open_it() -> Any:
-        return await aiofiles.open(path, mode)
-
-    opening = asyncio.ensure_future(open_it())
+    arrival: Arrival[IO[bytes]] = Arrival(lambda file: file.close())
     try:
-        return await asyncio.shield(opening)
+        await carry_out(_open_for(arrival, path, mode), OPENING_LIMIT_S)
     except asyncio.CancelledError:
-        await settle(opening, OPENING_LIMIT_S)
-        if opening.done() and not opening.cancelled() and opening.exception() is None:
-            await finish(opening.result().close())
+        arrival.give_up()
         raise
+    return arrival.take()
 
 
 async def refuse_existing(path: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import anyio
 
@@ -38,7 +38,7 @@ async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
     return True
 
 
-async def finish(work: Coroutine[Any, Any, object], limit_s: float = 5.0) -> None:
+async def finish(work: Awaitable[object], limit_s: float = 5.0) -> None:
     """Run clean-up to its end, at most `limit_s` seconds, while an exception is on its way. A failure of it
     is logged: the exception matters more."""
     task = asyncio.ensure_future(work)
@@ -48,7 +48,7 @@ async def finish(work: Coroutine[Any, Any, object], limit_s: float = 5.0) -> Non
         _log.warning("clean-up failed: %s", task.exception())
 
 
-async def carry_out(work: Coroutine[Any, Any, T], limit_s: float) -> T:
+async def carry_out(work: Awaitable[T], limit_s: float) -> T:
     """Run `work` to its end although the caller is cancelled meanwhile: then at most `limit_s` seconds, and
     CancelledError is raised."""
     task = asyncio.ensure_future(work)

@@ -16,10 +16,12 @@ import shutil
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
 from aiofiles.os import wrap
 
+from hermes_tools.arrivals import Arrival
 from hermes_tools.errors import PathRefusedError
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.standalone import anchored
@@ -68,9 +70,6 @@ _make_directories = wrap(os.makedirs)
 _lstat = wrap(os.lstat)
 _remove_tree = wrap(shutil.rmtree)
 _realpath = wrap(os.path.realpath)
-_open_directory = wrap(anchored.open_directory)
-_open_file = wrap(anchored.open_file)
-_open_file_in = wrap(anchored.open_file_in)
 _status_of = wrap(anchored.status_of)
 _list_names = wrap(anchored.list_names)
 _sizes_of = wrap(anchored.sizes_of)
@@ -177,8 +176,8 @@ class OpenDirectory(_Handle):
     async def create(self, name: str, mode: int) -> OpenFile:
         """Create a file that may not exist yet in any form. Raises `OSError`."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        opening = self._call(_open_file_in, self._descriptor, name, flags, mode)
-        descriptor, status = await _arriving(opening)
+        opening = partial(anchored.open_file_in, self._descriptor, name, flags, mode)
+        descriptor, status = await _arriving(opening, self._call)
         return OpenFile(descriptor, f"{self.path}/{name}", status)
 
     async def replace(self, old: str, new: str) -> None:
@@ -199,15 +198,22 @@ class OpenDirectory(_Handle):
             await self._call(_fsync, self._descriptor)
 
 
-async def _arriving(opening: Awaitable[tuple[int, os.stat_result]]) -> tuple[int, os.stat_result]:
-    """What is being opened; when we are cancelled meanwhile, it is closed as soon as it is there."""
-    arriving = asyncio.ensure_future(opening)
+_Opened = tuple[int, os.stat_result]
+
+
+async def _arriving(
+    opening: Callable[[], _Opened],
+    run: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]] = lambda work: work(),
+) -> _Opened:
+    """What `opening` opens in a thread; when we are cancelled meanwhile, it is closed when it is there."""
+    arrival: Arrival[_Opened] = Arrival(lambda opened: os.close(opened[0]))
     try:
         with _told_apart():
-            return await asyncio.shield(arriving)
+            await run(wrap(lambda: arrival.come(opening())))
     except asyncio.CancelledError:
-        arriving.add_done_callback(_close_late)
+        arrival.give_up()
         raise
+    return arrival.take()
 
 
 @contextlib.contextmanager
@@ -216,11 +222,6 @@ def _told_apart() -> Iterator[None]:
         yield
     except anchored.UnfitError as error:
         raise PathRefusedError(error.strerror or str(error)) from None
-
-
-def _close_late(arriving: asyncio.Future[tuple[int, os.stat_result]]) -> None:
-    if not arriving.cancelled() and arriving.exception() is None:
-        os.close(arriving.result()[0])
 
 
 def _place(path: str | Place) -> Place:
@@ -253,10 +254,10 @@ async def open_regular(path: str | Place) -> OpenFile:
     and for a link on the way, `OSError` for what the system refuses.
     """
     place = _place(path)
-    return _opened_file(place, await _arriving(_open_file(place, os.O_RDONLY)))
+    return _opened_file(place, await _arriving(partial(anchored.open_file, place, os.O_RDONLY)))
 
 
-def _opened_file(place: Place, opened: tuple[int, os.stat_result]) -> OpenFile:
+def _opened_file(place: Place, opened: _Opened) -> OpenFile:
     descriptor, status = opened
     return OpenFile(descriptor, place.path, status)
 
@@ -272,16 +273,16 @@ async def create_file(path: str | Place, mode: int = 0o600) -> OpenFile:
     """Create a file, which may not exist yet in any form, for writing. Raises `OSError`."""
     place = _place(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    return _opened_file(place, await _arriving(_open_file(place, flags, mode)))
+    return _opened_file(place, await _arriving(partial(anchored.open_file, place, flags, mode)))
 
 
 async def open_directory(place: Place, *, create: bool = False) -> OpenDirectory:
     """Open a directory; `create` makes it and those above it. Raises `PathRefusedError`, `OSError`."""
 
-    async def opening() -> tuple[int, os.stat_result]:
-        return await _open_directory(place.root, place.parts, create=create), os.stat_result(range(10))
+    def opening() -> _Opened:
+        return anchored.open_directory(place.root, place.parts, create=create), os.stat_result(range(10))
 
-    return OpenDirectory((await _arriving(opening()))[0], place.path)
+    return OpenDirectory((await _arriving(opening))[0], place.path)
 
 
 async def replace_file(
@@ -341,7 +342,7 @@ async def locked(place: Place, limit_s: float) -> AsyncIterator[None]:
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
-    opened = await _arriving(_open_file(place, os.O_RDWR | os.O_CREAT, 0o600))
+    opened = await _arriving(partial(anchored.open_file, place, os.O_RDWR | os.O_CREAT, 0o600))
     async with _opened_file(place, opened) as file:
         while not await file.try_lock():
             if loop.time() >= deadline:
