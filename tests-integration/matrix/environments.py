@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from child_processes import CommandError, Done, must, run
+from greens import digest
 from interpreters import Python
 from layers import ROOT, WHEELS, extras_of, groups_of
 from wheels import CACHE, Pinned, requirements_in
@@ -50,6 +52,10 @@ class Environment:
     folder: Path
     may_skip: bool
     """Whether tests may skip here also in CI."""
+    label: str
+    """What it is, for readers."""
+    digest: str
+    """One name for all that is installed: the bytes of our wheels, the versions of the rest, the Python."""
 
 
 def extras_for(pinned: Pinned, wanted: Wanted) -> list[str]:
@@ -115,7 +121,22 @@ async def environment(wanted: Wanted) -> AsyncIterator[Environment]:
         await must(["uv", "pip", "check", "--quiet", "--python", python], cwd=folder)
         if wanted.own_tests or wanted.cross_tests:
             await add_test_groups(wanted, folder, python)
-        yield Environment(python, folder, may_skip=wanted.resolution == "lowest")
+        yield await describe(wanted, folder, python)
+
+
+async def describe(wanted: Wanted, folder: Path, python: Path) -> Environment:
+    """The environment that was made, with the name of what it holds."""
+    there = await must(["uv", "pip", "freeze", "--quiet", "--python", python], cwd=folder)
+    version = await must([python, "-I", "-VV"], cwd=folder)
+    ours = [hashlib.sha256(pinned.file.read_bytes()).hexdigest() for pinned in wanted.wheels]
+    versions = ", ".join(f"{pinned.wheel} {pinned.version}" for pinned in wanted.wheels)
+    return Environment(
+        python,
+        folder,
+        may_skip=wanted.resolution == "lowest",
+        label=f"Python {wanted.python.name}, {wanted.resolution}: {versions}",
+        digest=digest([wanted.resolution, version, there, *ours]),
+    )
 
 
 async def add_test_groups(wanted: Wanted, folder: Path, python: Path) -> None:

@@ -11,7 +11,7 @@ from environments import Wanted, ask_resolver, environment
 from interpreters import Python
 from layers import BASE, WHEELS, extras_of, short, version_of
 from pins import Mixture, mixtures, nearest, pairs, refusals
-from suites import QUICK, Suite, Trees, contract_files, run_suites
+from suites import QUICK, Campaign, Suite, contract_files, run_suites
 from wheels import House, Pinned, build_release, requirements_in
 
 __all__ = ["Stock", "mixture_cells", "pair_cells", "stock_up"]
@@ -41,15 +41,15 @@ async def stock_up(head: House, releases: Sequence[Release]) -> Stock:
 
 
 def mixture_cells(
-    stock: Stock, releases: Sequence[Release], python: Python, trees: Trees, *, full: bool
+    stock: Stock, releases: Sequence[Release], python: Python, campaign: Campaign
 ) -> Iterator[Cell]:
     """Each mixture of versions runs the cross-package tests that its releases had, or its ranges say no."""
     for mixture in mixtures(releases):
-        work = partial(try_mixture, stock, mixture, python, trees, full=full)
+        work = partial(try_mixture, stock, mixture, python, campaign)
         yield Cell(mixture.layer, mixture.column, work)
 
 
-async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Trees, *, full: bool) -> Ended:
+async def try_mixture(stock: Stock, mixture: Mixture, python: Python, campaign: Campaign) -> Ended:
     """If the ranges refuse the mixture uv must do so too, and what they do allow is tried in its place."""
     said_no = refusals(mixture.versions, stock.declared)
     wanted = Wanted(stock.choose(dict(mixture.versions)), python, cross_tests=True)
@@ -63,10 +63,12 @@ async def try_mixture(stock: Stock, mixture: Mixture, python: Python, trees: Tre
     released = [
         one.house.tree / "tests-integration" for one in chosen if one.version != version_of(one.wheel)
     ]
-    tree = trees.copy_of(stock.choose({BASE: version_of(BASE)})[0].house.tree)
-    suite = Suite("cross-package", tree, ["tests-integration"], () if full else QUICK, sorted(set(released)))
+    tree = campaign.trees.copy_of(stock.choose({BASE: version_of(BASE)})[0].house.tree)
+    suite = Suite(
+        "cross-package", tree, ["tests-integration"], () if campaign.full else QUICK, sorted(set(released))
+    )
     async with environment(Wanted(chosen, python, cross_tests=True)) as made:
-        ended = await run_suites(made, [suite])
+        ended = await run_suites(made, [suite], campaign.greens)
     if not said_no:
         return ended
     status = "refused" if ended.status == "ok" else ended.status
@@ -82,17 +84,17 @@ def change(mixture: Mixture, versions: dict[str, str]) -> str:
 
 
 def pair_cells(
-    stock: Stock, releases: Sequence[Release], python: Python, trees: Trees, *, full: bool
+    stock: Stock, releases: Sequence[Release], python: Python, campaign: Campaign
 ) -> Iterator[Cell]:
     """Each layer beside hermes-messages of another age: its own tests of the contract, or all of its own."""
     for wheel, version, base in pairs(releases):
         versions = {BASE: base, wheel: version}
-        work = partial(try_pair, stock, versions, wheel, python, trees, full=full)
+        work = partial(try_pair, stock, versions, wheel, python, campaign)
         yield Cell(f"{wheel} {version}", f"with {BASE} {base}", work)
 
 
 async def try_pair(
-    stock: Stock, versions: dict[str, str], wheel: str, python: Python, trees: Trees, *, full: bool
+    stock: Stock, versions: dict[str, str], wheel: str, python: Python, campaign: Campaign
 ) -> Ended:
     """The layer's own tests are those of its own sources, also where these are old."""
     chosen = stock.choose(versions)
@@ -103,9 +105,9 @@ async def try_pair(
         if "unsatisfiable" in answer.output:
             return Ended(f"refused ({said_no[0]})", status="refused")
         return Ended("not refused", f"{said_no[0]}, yet uv said:\n{answer.tail}", "FAILED")
-    tree = trees.copy_of(chosen[-1].house.tree)
+    tree = campaign.trees.copy_of(chosen[-1].house.tree)
     # A layer that implements no Protocol of the kit meets hermes-messages in all of its tests.
-    contract = [] if full else contract_files(tree, wheel)
-    suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], () if full else QUICK)
+    contract = [] if campaign.full else contract_files(tree.folder, wheel)
+    suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], () if campaign.full else QUICK)
     async with environment(wanted) as made:
-        return await run_suites(made, [suite])
+        return await run_suites(made, [suite], campaign.greens)

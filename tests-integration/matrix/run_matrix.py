@@ -1,9 +1,13 @@
 """The integration matrix: builds the wheels, fills the tables, prints them.
 
-    python tests-integration/matrix/run_matrix.py [subsets] [pins] [figures] [--jobs N] [--report FILE]
+    python tests-integration/matrix/run_matrix.py [subsets] [pins] [figures]
+        [--jobs N] [--report FILE] [--continue]
 
 With no name all tables. HERMES_TEST_PROFILE=nightly fills all of each, else a part that covers it. Exits 1 if
 a cell failed. FILE is a report in JUnit's form with one test for each cell.
+
+--continue is for a run that was stopped: tests that ended green in the last week, with the same wheels, other
+packages, Python and tests, are not run again. The tables tell how many those are.
 """
 
 from __future__ import annotations
@@ -23,13 +27,14 @@ from cells import Cell, Filled, fill
 from child_processes import CommandError
 from earlier_releases import ReleaseError, read_releases
 from figures import figures
+from greens import Greens
 from interpreters import Python, excuse, find_pythons, too_few
 from layers import ROOT
 from pin_tables import mixture_cells, pair_cells, stock_up
 from subset_table import check_cells, test_cells
-from suites import Trees, unmarked_files
+from suites import Campaign, Trees, unmarked_files
 from tables import grid
-from wheels import build_head
+from wheels import CACHE, build_head
 
 TABLES = ("subsets", "pins", "figures")
 
@@ -42,6 +47,7 @@ class Asked:
     jobs: int
     report: Path | None
     full: bool
+    goes_on: bool
 
 
 def read_arguments() -> Asked:
@@ -52,11 +58,12 @@ def read_arguments() -> Asked:
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join(TABLES)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--continue", dest="goes_on", action="store_true")
     given = parser.parse_args()
     if unknown := set(given.tables) - set(TABLES):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     full = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
-    return Asked(frozenset(given.tables or TABLES), given.jobs, given.report, full)
+    return Asked(frozenset(given.tables or TABLES), given.jobs, given.report, full, given.goes_on)
 
 
 async def fill_table(title: str, cells: Sequence[Cell], asked: Asked) -> list[Filled]:
@@ -80,24 +87,25 @@ def tell(cell: Filled) -> None:
         )
 
 
-async def run_tables(asked: Asked, pythons: Sequence[Python], trees: Trees) -> list[Filled]:
+async def run_tables(asked: Asked, pythons: Sequence[Python], folder: Path) -> list[Filled]:
     """All tables that were asked for."""
     head = await build_head()
+    campaign = Campaign(Trees(folder), Greens(CACHE / "green", use=asked.goes_on), asked.full)
     filled = []
     tried = list(pythons) if asked.full else [pythons[0], *pythons[1:][-1:]]
     if "subsets" in asked.tables:
         title = "Subsets: checks passed in an environment of the wheels and what they declare"
         filled += await fill_table(title, list(check_cells(head, tried, full=asked.full)), asked)
         title = "Subsets: own and cross-package tests passed in such an environment"
-        filled += await fill_table(title, list(test_cells(head, tried, trees, full=asked.full)), asked)
+        filled += await fill_table(title, list(test_cells(head, tried, campaign)), asked)
     if "pins" in asked.tables:
         releases = read_releases(ROOT / "releases.toml")
         stock = await stock_up(head, releases)
         title = "Pins: cross-package tests passed with a layer and the others of different age"
-        cells = mixture_cells(stock, releases, pythons[0], trees, full=asked.full)
+        cells = mixture_cells(stock, releases, pythons[0], campaign)
         filled += await fill_table(title, list(cells), asked)
         title = "Pins: own tests of a layer passed beside hermes-messages of another age"
-        cells = pair_cells(stock, releases, pythons[0], trees, full=asked.full)
+        cells = pair_cells(stock, releases, pythons[0], campaign)
         filled += await fill_table(title, list(cells), asked)
     if "figures" in asked.tables:
         filled += await figures(head, pythons[0], rounds=9 if asked.full else 3)
@@ -131,7 +139,7 @@ async def main() -> None:
     print(f"matrix: Python {', '.join(python.name for python in pythons)}{said}", flush=True)
     with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
         try:
-            filled = await run_tables(asked, pythons, Trees(Path(folder)))
+            filled = await run_tables(asked, pythons, Path(folder))
         except (CommandError, ReleaseError) as error:
             sys.exit(f"matrix: {error}")
     if asked.report is not None:

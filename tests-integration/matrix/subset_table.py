@@ -13,7 +13,7 @@ from child_processes import run
 from environments import Resolution, Wanted, environment
 from interpreters import Python
 from layers import BASE, WHEELS, short, subsets, version_of
-from suites import QUICK, Suite, Trees, run_suites
+from suites import QUICK, Campaign, Copy, Suite, run_suites
 from wheels import House, Pinned
 
 __all__ = ["check_cells", "pinned_here", "test_cells"]
@@ -55,17 +55,17 @@ async def check_inside(wanted: Wanted) -> Ended:
     return Ended(str(len(result["passed"])), failure, "FAILED" if failure else "ok")
 
 
-def test_cells(head: House, pythons: Sequence[Python], trees: Trees, *, full: bool) -> Iterator[Cell]:
+def test_cells(head: House, pythons: Sequence[Python], campaign: Campaign) -> Iterator[Cell]:
     """Own tests of the packages that are there, and the cross-package tests that fit.
 
-    `full`: every subset with the newest dependencies on the oldest Python, and the covering ones (each wheel
+    Nightly every subset with the newest dependencies on the oldest Python, and the covering ones (each wheel
     with hermes-messages alone, and the whole) on all Pythons with both. Else the covering ones with the
     oldest dependencies on the oldest Python, and the whole with the newest on the newest; without what takes
     long.
     """
     oldest, newest = pythons[0], pythons[-1]
     covering = [names for names in subsets() if len(names) == 2 or names == WHEELS]
-    if full:
+    if campaign.full:
         rows = [(names, oldest, RESOLUTIONS[0]) for names in subsets()]
         rows += [
             (n, p, r) for n in covering for p in pythons for r in RESOLUTIONS if (p, r) != (oldest, "highest")
@@ -75,11 +75,13 @@ def test_cells(head: House, pythons: Sequence[Python], trees: Trees, *, full: bo
         rows.append((WHEELS, newest, RESOLUTIONS[0]))
     for names, python, resolution in rows:
         wanted = Wanted(pinned_here(names, head), python, resolution, frozenset(names), cross_tests=True)
-        suites = suites_for(names, trees.copy_of(head.tree), full=full, newest=python is newest)
-        yield Cell(short(names), f"{python.name} {resolution}", partial(run_tests, wanted, suites))
+        tree = campaign.trees.copy_of(head.tree)
+        suites = suites_for(names, tree, full=campaign.full, newest=python is newest)
+        work = partial(run_tests, wanted, suites, campaign)
+        yield Cell(short(names), f"{python.name} {resolution}", work)
 
 
-def suites_for(names: Sequence[str], tree: Path, *, full: bool, newest: bool) -> list[Suite]:
+def suites_for(names: Sequence[str], tree: Copy, *, full: bool, newest: bool) -> list[Suite]:
     """The own tests of these packages, then the cross-package tests.
 
     Unless `full`, what another cell of the covering ones has run already is left out.
@@ -90,7 +92,7 @@ def suites_for(names: Sequence[str], tree: Path, *, full: bool, newest: bool) ->
     return [*own, Suite("cross-package", tree, ["tests-integration"], options)]
 
 
-async def run_tests(wanted: Wanted, suites: Sequence[Suite]) -> Ended:
+async def run_tests(wanted: Wanted, suites: Sequence[Suite], campaign: Campaign) -> Ended:
     """Make the environment and run the suites in it."""
     async with environment(wanted) as made:
-        return await run_suites(made, suites)
+        return await run_suites(made, suites, campaign.greens)

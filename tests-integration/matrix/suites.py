@@ -14,15 +14,26 @@ from pathlib import Path
 from cells import Ended
 from child_processes import run
 from environments import Environment
+from greens import Greens, digest, digest_of_tree
 from layers import ROOT, WHEELS
 from selecting import is_marked
 
-__all__ = ["QUICK", "Suite", "Trees", "contract_files", "run_suites", "unmarked_files"]
+__all__ = ["QUICK", "Campaign", "Copy", "Suite", "Trees", "contract_files", "run_suites", "unmarked_files"]
 
 NOTHING_COLLECTED = 5
+LIMIT_S = 3 * 3600.0
 QUICK = ("--quick",)
 """The option of the plugin `selecting` that leaves out what takes long."""
+LISTENED = re.compile(r"CI|HERMES_(?!TEST_PROFILE$).*|.*_proxy", re.IGNORECASE)
 KIT = re.compile(r"\bcheck_(?:provider|store|executor|approvals)\b")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The tests of a source tree, copied; `digest` is the name of what was copied."""
+
+    folder: Path
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -30,10 +41,16 @@ class Suite:
     """Paths below `tree` for one run of pytest; `released` are the integration tests of earlier releases."""
 
     name: str
-    tree: Path
+    tree: Copy
     paths: Sequence[str]
     options: Sequence[str] = ()
     released: Sequence[Path] = ()
+
+    @property
+    def digest(self) -> str:
+        """The name of what is run."""
+        older = (digest_of_tree(folder) for folder in self.released)
+        return digest([self.tree.digest, *self.paths, "options", *self.options, "released", *older])
 
 
 class Trees:
@@ -41,13 +58,23 @@ class Trees:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: dict[Path, Path] = {}
+        self._made: dict[Path, Copy] = {}
 
-    def copy_of(self, tree: Path) -> Path:
+    def copy_of(self, tree: Path) -> Copy:
         """The tests of `tree`, without the sources that they test."""
         if tree not in self._made:
-            self._made[tree] = copy_tests(tree, self._folder / str(len(self._made)))
+            copied = copy_tests(tree, self._folder / str(len(self._made)))
+            self._made[tree] = Copy(copied, digest_of_tree(copied))
         return self._made[tree]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What all cells of tests share; `full` is the nightly profile."""
+
+    trees: Trees
+    greens: Greens
+    full: bool
 
 
 def copy_tests(tree: Path, target: Path) -> Path:
@@ -88,23 +115,49 @@ def unmarked_files(tree: Path) -> list[str]:
     ]
 
 
-async def run_suites(environment: Environment, suites: Sequence[Suite]) -> Ended:
+async def run_suites(environment: Environment, suites: Sequence[Suite], greens: Greens) -> Ended:
     """Run the suites one after the other, all of them. The text is the number of tests that passed."""
     total: Counter[str] = Counter()
     failures = []
     for suite in suites:
-        counts, failure = await run_suite(environment, suite)
+        counts, failure = await run_or_find(environment, suite, greens)
         total += counts
         if failure:
             failures.append(f"-- {suite.name}\n{failure}")
-    text = f"{total['tests'] - total['failures'] - total['errors'] - total['skipped']}"
+    text = f"{passed(total)}"
     if total["skipped"]:
         text += f", {total['skipped']} skipped"
+    if total["kept"]:
+        text += f" ({total['kept']} of an earlier run)"
     return Ended(text, "\n".join(failures), "FAILED" if failures else "ok")
+
+
+def passed(counts: Counter[str]) -> int:
+    """How many tests passed."""
+    return counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
+
+
+async def run_or_find(environment: Environment, suite: Suite, greens: Greens) -> tuple[Counter[str], str]:
+    """The counts of a suite, of an earlier green run of the same or of this one, and how it failed."""
+    name = digest([environment.digest, suite.digest, *variables()])
+    if (kept := greens.find(name)) is not None:
+        return kept + Counter(kept=passed(kept)), ""
+    counts, failure = await run_suite(environment, suite)
+    if failure or counts["failures"] or counts["errors"]:
+        greens.forget(name)
+        return counts, failure or "pytest counted failures and yet ended with success"
+    greens.keep(name, counts, {"suite": suite.name, "environment": environment.label})
+    return counts, ""
+
+
+def variables() -> list[str]:
+    """The variables of this process that change what tests do."""
+    return [f"{key}={value}" for key, value in sorted(os.environ.items()) if LISTENED.fullmatch(key)]
 
 
 async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str], str]:
     """The counts of one run of pytest, and its last words if it failed."""
+    tree = suite.tree.folder
     report = environment.folder / "report.xml"
     report.unlink(missing_ok=True)
     command: list[str | Path] = [
@@ -116,12 +169,12 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
     ]
     env = {
         "HERMES_TEST_PROFILE": "ci",  # the full counts of each test are for its own run
-        "PYTHONPATH": str(suite.tree / ".ci"),
+        "PYTHONPATH": str(tree / ".ci"),
         "HERMES_RELEASED": os.pathsep.join(map(str, suite.released)),
         "VIRTUAL_ENV": "",
         "PATH": os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)]),
     }
-    done = await run(command, cwd=suite.tree, env=env)
+    done = await run(command, cwd=tree, env=env, limit_s=LIMIT_S)
     counts: Counter[str] = Counter()
     if report.is_file():
         for element in ET.parse(report).iter("testsuite"):
