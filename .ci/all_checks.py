@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,11 +22,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ending import end, run_until_stopped
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = sorted(path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml"))
 REPORTS = ROOT / ".cache" / "reports"
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
 STEP_LIMIT_S = 8 * 3600.0 if NIGHTLY else 25 * 60.0
+GRACE_S = 60.0
+"""How long a step may clean up: more than the matrix gives to what it runs."""
 HEAVY_EXTRAS = {"local", "ray"}
 """Not in a package's own environment; tests that need them are marked and run in the whole one."""
 SITE = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ".ci/docs_site")
@@ -72,7 +75,7 @@ def static_steps() -> Iterator[Step]:
     tests = ROOT / "tests-integration"
     folders = sorted(path.relative_to(ROOT) for path in tests.glob("*") if any(path.glob("*.py")))
     for folder in (Path("benchmarks"), *folders):
-        yield types(str(folder), [folder], f"{folder}:.ci")
+        yield types(str(folder), [folder], f"{folder}:.ci:.ci/checks")
     yield types("examples", [Path("examples")], "examples:examples/third_party/src:.ci")
     yield Step("layers", [["lint-imports", "--no-logo"]])
     for check in ("async_audit", "sibling_ranges", "house_rules", "release_state"):
@@ -184,13 +187,9 @@ async def run_command(command: list[str], env: dict[str, str]) -> tuple[int, str
             async with asyncio.timeout(STEP_LIMIT_S):
                 code = await process.wait()
         except TimeoutError:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
             ended = f"ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}\n"
-        except asyncio.CancelledError:
-            os.killpg(process.pid, signal.SIGINT)
-            await process.wait()
-            raise
+        finally:
+            await end(process, GRACE_S)
         output.seek(0)
         return code, output.read().decode("utf-8", "replace") + ended
 
@@ -259,9 +258,7 @@ def main() -> None:
     chosen = [step for step in steps if not wanted or any(step.name.startswith(name) for name in wanted)]
     if not chosen:
         sys.exit(f"no step is called {' or '.join(wanted)}; there are: {', '.join(s.name for s in steps)}")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
-    outcomes = asyncio.run(run_all([step for step in chosen if step.commands]))
+    outcomes = run_until_stopped(run_all([step for step in chosen if step.commands]))
     summarise(outcomes)
     sys.exit(1 if any(outcome.code for outcome in outcomes) else 0)
 

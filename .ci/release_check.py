@@ -21,7 +21,6 @@ import argparse
 import base64
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".ci" / "checks"))
 
-from releases import LAYERS  # noqa: E402 - found through the line above
+from releases import LAYERS, is_dated  # noqa: E402 - found through the line above
 from sbom import write_sbom  # noqa: E402
 
 STATE = ("release_state", "sibling_ranges", "api_contract")
@@ -208,7 +207,7 @@ def wheel_of_tag(tag: str) -> str:
     if found != version:
         sys.exit(f"{tag} is not the version of the sources, {found}")
     changelog = (file.parent / "CHANGELOG.md").read_text("utf-8")
-    if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE):
+    if not is_dated(changelog, version):
         sys.exit(f"{tag}: the changelog gives {version} no date")
     return wheel
 

@@ -10,7 +10,6 @@ at another commit. `--check` makes no tag. Nothing is pushed: docs/releasing.md 
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -19,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".ci" / "checks"))
 
-from releases import LAYERS, Release, read_releases  # noqa: E402 - found through the line above
+from releases import LAYERS, Release, is_dated, read_releases  # noqa: E402 - found through the line above
 
 
 class Repository:
@@ -49,9 +48,7 @@ class Repository:
         if (found["name"], found["version"]) != (release.wheel, release.version):
             return f"the sources at {release.commit} are {found['name']} {found['version']}"
         changelog = self.git("show", f"{release.commit}:packages/{release.wheel}/CHANGELOG.md") or ""
-        if not re.search(
-            rf"^## {re.escape(release.version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE
-        ):
+        if not is_dated(changelog, release.version):
             return f"its changelog at {release.commit} has no dated section {release.version}"
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,3 +37,8 @@ def read_releases(root: Path) -> list[Release]:
     file = root / "releases.toml"
     rows = tomllib.loads(file.read_text("utf-8")).get("release", []) if file.is_file() else []
     return [Release(str(row["wheel"]), str(row["version"]), str(row["commit"])) for row in rows]
+
+
+def is_dated(changelog: str, version: str) -> bool:
+    """Whether a changelog gives this version a date: it is released, or about to be."""
+    return bool(re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE))

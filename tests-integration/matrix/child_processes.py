@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from shared import end
 
 __all__ = ["CommandError", "Done", "must", "run"]
 
 LIMIT_S = 30 * 60.0
+GRACE_S = 20.0
+"""How long a command may clean up when its time is up or the matrix is stopped."""
 
 
 class CommandError(Exception):
@@ -41,27 +45,32 @@ async def run(
     errors_too: bool = True,
 ) -> Done:
     """Run `command` and wait for it; without `errors_too` the output is what it wrote to standard output."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT if errors_too else asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(limit_s):
-            output, errors = await process.communicate()
-    except TimeoutError:
-        return Done(1, f"ended after {limit_s:.0f} s: {' '.join(map(str, command))}")
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    code = process.returncode if process.returncode is not None else 1
-    text = output.decode(errors="replace")
-    return Done(code, text if not code or errors_too else text + errors.decode(errors="replace"))
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output if errors_too else errors,
+            start_new_session=True,
+        )
+        code, ended = 1, ""
+        try:
+            async with asyncio.timeout(limit_s):
+                code = await process.wait()
+        except TimeoutError:
+            ended = f"ended after {limit_s:.0f} s: {' '.join(map(str, command))}"
+        finally:
+            await end(process, GRACE_S)
+        said, complaints = text_of(output), text_of(errors)
+    return Done(code, f"{said}{complaints}{ended}" if code else said)
+
+
+def text_of(file: IO[bytes]) -> str:
+    """All that was written to a file that is open still."""
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 async def must(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None) -> str:

@@ -1,48 +1,20 @@
-"""What was released, by the table releases.toml, and the commits that hold it."""
+"""Which releases came before, and the commits that hold them."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from child_processes import Done, run
-from layers import ROOT, WHEELS
+from layers import ROOT
 from packaging.version import Version
+from shared import Release
 
-__all__ = ["Release", "ReleaseError", "check_commit", "earlier", "read_releases"]
+__all__ = ["ReleaseError", "check_commit", "earlier"]
 
 
 class ReleaseError(Exception):
     """A release can not be rebuilt; the message says what to do about it."""
-
-
-@dataclass(frozen=True)
-class Release:
-    """One version of one wheel, and the commit that it is built from."""
-
-    wheel: str
-    version: str
-    commit: str
-
-    @property
-    def tag(self) -> str:
-        """The tag that says the same as the table."""
-        return f"{self.wheel}-v{self.version}"
-
-
-def read_releases(table: Path) -> list[Release]:
-    """The table. Raises `ReleaseError` for a wheel that is none of ours and for a row that stands twice."""
-    rows = [Release(**row) for row in tomllib.loads(table.read_text("utf-8"))["release"]]
-    seen: set[tuple[str, str]] = set()
-    for row in rows:
-        if row.wheel not in WHEELS:
-            raise ReleaseError(f"{table.name} names {row.wheel}, which is no wheel of this workspace")
-        if (row.wheel, row.version) in seen:
-            raise ReleaseError(f"{table.name} names {row.wheel} {row.version} twice")
-        seen.add((row.wheel, row.version))
-    return rows
 
 
 def earlier(releases: Iterable[Release], wheel: str, head: str) -> list[Release]:

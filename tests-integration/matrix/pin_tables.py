@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from cells import Cell, Ended
-from earlier_releases import Release
 from environments import Wanted, ask_resolver, environment
 from interpreters import Python
 from layers import BASE, WHEELS, extras_of, short, version_of
 from pins import Mixture, mixtures, nearest, pairs, refusals
+from shared import Release
 from suites import QUICK, Campaign, Suite, contract_files, run_suites
 from wheels import House, Pinned, build_release, requirements_in
 

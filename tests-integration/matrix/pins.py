@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from earlier_releases import Release, earlier
+from earlier_releases import earlier
 from layers import BASE, OTHERS, WHEELS, version_of
 from packaging.requirements import Requirement
 from packaging.version import Version
+from shared import Release
 
 __all__ = ["Mixture", "Refusal", "mixtures", "nearest", "pairs", "refusals"]
 

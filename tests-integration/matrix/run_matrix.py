@@ -13,7 +13,6 @@ packages, Python and tests, are not run again. The tables tell how many those ar
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 import tempfile
@@ -25,12 +24,13 @@ from pathlib import Path
 
 from cells import Cell, Filled, fill
 from child_processes import CommandError
-from earlier_releases import ReleaseError, read_releases
+from earlier_releases import ReleaseError
 from figures import figures
 from greens import Greens
 from interpreters import Python, excuse, find_pythons, too_few
 from layers import ROOT
 from pin_tables import mixture_cells, pair_cells, stock_up
+from shared import read_releases, run_until_stopped
 from subset_table import check_cells, test_cells
 from suites import Campaign, Trees, unmarked_files
 from tables import grid
@@ -99,7 +99,7 @@ async def run_tables(asked: Asked, pythons: Sequence[Python], folder: Path) -> l
         title = "Subsets: own and cross-package tests passed in such an environment"
         filled += await fill_table(title, list(test_cells(head, tried, campaign)), asked)
     if "pins" in asked.tables:
-        releases = read_releases(ROOT / "releases.toml")
+        releases = read_releases(ROOT)
         stock = await stock_up(head, releases)
         title = "Pins: cross-package tests passed with a layer and the others of different age"
         cells = mixture_cells(stock, releases, pythons[0], campaign)
@@ -148,4 +148,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run_until_stopped(main())

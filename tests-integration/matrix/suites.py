@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Sequence
@@ -38,13 +39,17 @@ class Copy:
 
 @dataclass(frozen=True)
 class Suite:
-    """Paths below `tree` for one run of pytest; `released` are the integration tests of earlier releases."""
+    """Paths below `tree` for one run of pytest; `released` are the integration tests of earlier releases.
+
+    One that collects nothing is red, unless it `may_be_empty`.
+    """
 
     name: str
     tree: Copy
     paths: Sequence[str]
     options: Sequence[str] = ()
     released: Sequence[Path] = ()
+    may_be_empty: bool = False
 
     @property
     def digest(self) -> str:
@@ -142,11 +147,13 @@ async def run_or_find(environment: Environment, suite: Suite, greens: Greens) ->
     name = digest([environment.digest, suite.digest, *variables()])
     if (kept := greens.find(name)) is not None:
         return kept + Counter(kept=passed(kept)), ""
+    started = time.monotonic()
     counts, failure = await run_suite(environment, suite)
     if failure or counts["failures"] or counts["errors"]:
         greens.forget(name)
         return counts, failure or "pytest counted failures and yet ended with success"
-    greens.keep(name, counts, {"suite": suite.name, "environment": environment.label})
+    took = f"{time.monotonic() - started:.0f} s"
+    greens.keep(name, counts, {"suite": suite.name, "environment": environment.label, "took": took})
     return counts, ""
 
 
@@ -181,4 +188,5 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
             counts += Counter(
                 {key: int(element.get(key, "0")) for key in ("tests", "failures", "errors", "skipped")}
             )
-    return counts, done.tail if done.code not in {0, NOTHING_COLLECTED} else ""
+    good = done.code == 0 or (suite.may_be_empty and done.code == NOTHING_COLLECTED)
+    return counts, "" if good else done.tail or f"pytest ended with {done.code} and no word"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pins
 import pytest
-from earlier_releases import Release, ReleaseError, earlier, read_releases
+from earlier_releases import earlier
 from layers import OTHERS, WHEELS
 from packaging.requirements import Requirement
 from pins import Mixture, mixtures, nearest, pairs, refusals
+from shared import Release
 
 COMMIT = "0" * 40
 LOOP, BASE, STORE = "hermes-loop", "hermes-messages", "hermes-store"
@@ -96,14 +95,3 @@ def test_a_layer_that_wants_a_newer_sibling_gets_the_one_of_this_tree() -> None:
     mixture = Mixture(LOOP, "", dict.fromkeys(HEAD, "0.1.0") | {LOOP: "0.1.3"})
     ranges = declared(_0_1_3="hermes-messages>=0.1.1,<0.2")
     assert nearest(mixture, ranges) == dict(mixture.versions) | {BASE: "0.1.3"}
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"), [([LOOP, LOOP], "twice"), (["hermes-loops"], "no wheel of this workspace")]
-)
-def test_a_wrong_table_of_releases_is_refused(rows: list[str], words: str, tmp_path: Path) -> None:
-    row = '[[release]]\nwheel = "{}"\nversion = "0.1.0"\ncommit = "{}"\n'
-    table = tmp_path / "releases.toml"
-    table.write_text("".join(row.format(wheel, COMMIT) for wheel in rows))
-    with pytest.raises(ReleaseError, match=words):
-        read_releases(table)

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from earlier_releases import Release, ReleaseError, check_commit, read_releases
+from earlier_releases import ReleaseError, check_commit
 from layers import ROOT
+from shared import Release, read_releases
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -55,5 +56,5 @@ def test_a_tag_on_another_commit_is_refused(repository: Path) -> None:
 
 
 def test_every_tag_of_this_checkout_is_in_the_table() -> None:
-    listed = {release.tag for release in read_releases(ROOT / "releases.toml")}
+    listed = {release.tag for release in read_releases(ROOT)}
     assert set(git(ROOT, "tag", "--list", "hermes-*-v*").split()) <= listed

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from child_processes import must
-from earlier_releases import Release, ReleaseError, check_commit
+from earlier_releases import ReleaseError, check_commit
 from layers import ROOT, WHEELS, version_of
 from packaging.requirements import Requirement
+from shared import Release
 
 __all__ = ["CACHE", "House", "Pinned", "build_head", "build_release", "requirements_in", "wheel_in"]
 

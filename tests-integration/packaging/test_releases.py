@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -205,13 +206,26 @@ def test_files_are_built_for_the_very_version_of_a_tag_only(tag: str, words: str
     assert not (tmp_path / "out").exists()
 
 
-def test_a_version_without_a_date_is_not_built_for_its_tag(tmp_path: Path) -> None:
-    """Also while the sources are a released version: then the changelog has a date, and the check goes on."""
-    project = (ROOT / "packages/hermes-store/pyproject.toml").read_text()
-    version = project.split('version = "')[1].split('"')[0]
-    if f"## {version} (unreleased)" in (ROOT / "packages/hermes-store/CHANGELOG.md").read_text():
-        code, output = run("release_check.py", "--tag", f"hermes-store-v{version}", "--out", tmp_path / "out")
-        assert (code, "no date" in output) == (1, True)
+@pytest.fixture
+def wheel_of_tag(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """That function of the check, in a workspace whose version 0.1.1 has no date yet."""
+    monkeypatch.syspath_prepend(str(CI))
+    module = importlib.import_module("release_check")
+    monkeypatch.setattr(module, "ROOT", tree)
+    function: Callable[[str], str] = module.wheel_of_tag
+    return function
+
+
+def test_only_a_version_with_a_date_is_built_for_its_tag(
+    wheel_of_tag: Callable[[str], str], tree: Path
+) -> None:
+    undated = ("## 0.1.1 (unreleased)", "## 0.1.1", "## 0.1.1 (2026-2-3)", "## 0.1.10 (2026-02-03)")
+    for heading in undated:
+        write_store(tree, "0.1.1", CHANGELOG.replace("## 0.1.1 (unreleased)", heading))
+        with pytest.raises(SystemExit, match=r"the changelog gives 0\.1\.1 no date"):
+            wheel_of_tag("hermes-store-v0.1.1")
+    write_store(tree, "0.1.1", CHANGELOG.replace("unreleased", "2026-02-03"))
+    assert wheel_of_tag("hermes-store-v0.1.1") == "hermes-store"
 
 
 LINT = """

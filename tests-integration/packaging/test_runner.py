@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,7 @@ def test_a_skipped_module_is_a_failure_in_ci_only(tmp_path: Path) -> None:
 def workspace(tmp_path: Path) -> Path:
     """A copy of the runner over one check that fails and tests that can be chosen."""
     (tmp_path / ".ci").mkdir()
-    for name in ("all_checks.py", "no_skips.py"):
+    for name in ("all_checks.py", "ending.py", "no_skips.py"):
         shutil.copy(ROOT / ".ci" / name, tmp_path / ".ci" / name)
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\nmarkers = ['local_model: x']\n")
     (tmp_path / "tests-integration").mkdir()
@@ -137,6 +138,36 @@ def test_an_unknown_step_is_named_with_those_there_are(workspace: Path) -> None:
     code, lines = run_all(workspace, "integrations")
     assert code == 1
     assert lines[-1].startswith("no step is called integrations; there are: format, lint, ")
+
+
+WAITING = """
+import os
+
+def test_waits(request):
+    holder = os.open({ready!r}, os.O_WRONLY)
+    child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "1000")
+    request.addfinalizer(lambda: open({cleaned!r}, "w").close())
+    os.write(holder, b"started\\n")
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_stop_ends_its_tests_and_what_they_started(
+    workspace: Path, number: signal.Signals
+) -> None:
+    ready, cleaned = workspace / "ready", workspace / "cleaned"
+    os.mkfifo(ready)
+    (workspace / "tests-integration/test_a.py").write_text(
+        WAITING.format(ready=str(ready), cleaned=str(cleaned))
+    )
+    with subprocess.Popen([sys.executable, workspace / ".ci/all_checks.py", "integration"]) as runner:
+        with ready.open() as held:
+            assert held.readline() == "started\n"
+            runner.send_signal(number)
+            assert held.read() == ""  # comes when the last process that holds the other end is gone
+        assert runner.wait() == 128 + number
+    assert cleaned.exists()
 
 
 NO_WHEEL = "error: Distribution `xllamacpp==1` can't be installed because it has no binary distribution"
