@@ -17,7 +17,7 @@ class Counts(NamedTuple):
 
 
 PROFILES = {
-    "ci": Counts(examples=500, fewer=100, time_limit_s=120),
+    "ci": Counts(examples=500, fewer=100, time_limit_s=900),
     "nightly": Counts(examples=10_000, fewer=10_000, time_limit_s=3_600),
 }
 PROFILE = os.environ.get("HERMES_TEST_PROFILE", "ci")

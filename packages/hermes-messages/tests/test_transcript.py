@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
 import time
 
 import pytest
@@ -214,10 +215,15 @@ def test_append_costs_the_same_at_any_length() -> None:
     gc.collect()
     gc.disable()
     try:
-        short = min(seconds(Transcript(), 300) for _ in range(5))
         long = Transcript()
         seconds(long, 20_000)
-        assert min(seconds(long, 300) for _ in range(5)) < 4 * short
+        short_s = long_s = math.inf
+        for _ in range(200):  # what else the machine does may last a while
+            short_s = min(short_s, seconds(Transcript(), 300))
+            long_s = min(long_s, seconds(long, 300))
+            if long_s < 4 * short_s:
+                return
+        raise AssertionError(f"{long_s} s for what costs {short_s} s at the beginning")
     finally:
         gc.enable()
 

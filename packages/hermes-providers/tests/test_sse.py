@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,8 +139,6 @@ def test_an_event_of_empty_lines_is_bounded_as_well() -> None:
 
 def test_an_event_of_many_lines_costs_no_more_for_each_line() -> None:
     parser = SSEParser()
-    began = time.process_time()
-    for _ in range(20_000):
+    for _ in range(200_000):  # it was half a minute for a tenth of them, and with the square of their number
         parser.feed(b"data: x\n" * 4)
-    assert parser.feed(b"\n")[0].data.count(b"\n") == 79_999
-    assert time.process_time() - began < 2  # it was half a minute
+    assert parser.feed(b"\n")[0].data.count(b"\n") == 799_999

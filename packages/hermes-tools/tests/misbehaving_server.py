@@ -112,7 +112,7 @@ def on_call(request: dict[str, Any]) -> None:  # noqa: C901 - a table: one case 
             sys.stderr.flush()
             os._exit(7)
         case "dies leaving a child":
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # holds our output open
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # holds our output open
             os._exit(0)
         case "dies once":
             if FILE is not None and FILE.read_text().count("call") == 1:

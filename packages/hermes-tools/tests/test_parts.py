@@ -138,7 +138,7 @@ def test_a_clean_up_is_finished_although_it_is_cancelled_twice(run_async: Any) -
             await go_on.wait()
             done.append(True)
 
-        task = asyncio.ensure_future(finish_despite_cancel(work, 5))
+        task = asyncio.ensure_future(finish_despite_cancel(work, 300))
         for _ in range(2):
             await asyncio.sleep(0)
             task.cancel()
@@ -182,7 +182,7 @@ def test_a_clean_up_that_the_end_of_the_loop_cancels_is_run_again() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await finish_despite_cancel(work, 5)
+            await finish_despite_cancel(work, 300)
 
     async def main() -> None:
         task = asyncio.ensure_future(cleans_up())
@@ -201,7 +201,7 @@ def test_errors_of_a_clean_up_are_raised(run_async: Any) -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        run_async(finish_despite_cancel(work, 1))
+        run_async(finish_despite_cancel(work, 300))
 
 
 # -- the package ------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -130,16 +129,15 @@ def test_the_head_of_a_skill_file(text: str, expected: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        "description: x" + " " * 19_000 + "y",
-        "description: x\n" + " a\n" * 6_000,
-        "a:\n" * 6_000,
-        "name: " + "x" * 19_000,
+        "description: x" + " " * 1_000_000 + "y",
+        "description: x\n" + " a\n" * 300_000,
+        "a:\n" * 300_000,
+        "name: " + "x" * 1_000_000,
     ],
 )
-def test_a_head_that_is_made_to_be_slow_is_read_in_a_moment(head: str) -> None:
-    began = time.process_time()
+def test_a_head_that_is_made_to_be_slow_is_read_in_linear_time(head: str) -> None:
+    # Many times longer than any that is read: with the square of the length it would not end.
     assert read_front_matter(f"---\n{head}\n---\n")
-    assert time.process_time() - began < 0.25
 
 
 def test_a_folder_of_very_many_files_is_named_in_part_and_a_long_name_is_cut(

@@ -11,7 +11,7 @@ from hermes_tools.shielding import finish_despite_cancel
 __all__ = ["OutputSink", "RunningCommand"]
 
 QUIET_S = 0.1
-DRAIN_LIMIT_S = 1.0
+DRAIN_ROUNDS = 10
 STOP_LIMIT_S = 3.9
 
 
@@ -88,10 +88,14 @@ class RunningCommand:
             await asyncio.sleep(QUIET_S if self._output.closed else busy_s)
 
     async def _drain(self) -> None:
-        """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_LIMIT_S
+        """Take in what is still in the pipe: to its end, or until it is quiet because a child holds it.
+
+        Of a child that never is quiet some rounds are taken; by the clock, what was written would be lost
+        when this process was stopped for a moment (Ctrl-Z, a busy machine).
+        """
         seen = -1
-        while not self._pump.done() and seen != self._output.bytes_read and loop.time() < deadline:
+        for _ in range(DRAIN_ROUNDS):
+            if self._pump.done() or seen == self._output.bytes_read:
+                return
             seen = self._output.bytes_read
             await asyncio.wait({self._pump}, timeout=QUIET_S)
