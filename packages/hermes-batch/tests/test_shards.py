@@ -52,6 +52,16 @@ def test_a_second_process_starts_new_shards(tmp_path: Path) -> None:
     assert (tmp_path / "shard-00001.jsonl").read_bytes() == before
 
 
+def test_a_shard_that_is_gone_leaves_its_name_and_those_after_it_alone(tmp_path: Path) -> None:
+    asyncio.run(write(tmp_path, range(6), rows_per_shard=2))
+    (tmp_path / "shard-00001.jsonl").unlink()
+    before = (tmp_path / "shard-00003.jsonl").read_bytes()
+    asyncio.run(write(tmp_path, range(6, 8)))
+    names = ["shard-00002.jsonl", "shard-00003.jsonl", "shard-00004.jsonl"]
+    assert asyncio.run(shard_names(tmp_path)) == names
+    assert (tmp_path / "shard-00003.jsonl").read_bytes() == before
+
+
 def test_a_torn_tail_is_set_aside_and_whole_lines_are_kept(tmp_path: Path) -> None:
     asyncio.run(write(tmp_path, range(3)))
     shard = tmp_path / "shard-00001.jsonl"
