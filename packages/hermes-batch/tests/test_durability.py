@@ -11,8 +11,8 @@ from typing import Any
 import aiofiles.os
 import pytest
 
-from hermes_batch import BatchRunner, files, runner
-from hermes_batch.checkpoint import Checkpoint
+from hermes_batch import BatchRunner, files
+from hermes_batch.checkpoint import Checkpoint, write_checkpoint
 from hermes_batch.files import AppendFile, replace_file
 from hermes_batch.records import Record, decode_record
 from hermes_batch.row_records import bad_row_record
@@ -98,18 +98,18 @@ def test_a_replaced_file_is_whole_on_the_disk_before_it_has_its_name(
 def test_two_that_replace_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
     target = tmp_path / "target"
 
-    async def replace(text: bytes) -> None:
+    async def replace(text: bytes, both: asyncio.Barrier) -> None:
         async with replace_file(target) as write:
             await write(text)
             await both.wait()
             await write(text)
 
     async def main() -> None:
-        nonlocal both
         both = asyncio.Barrier(2)
-        await asyncio.gather(replace(b"aa"), replace(b"bb"))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(replace(b"aa", both))
+            group.create_task(replace(b"bb", both))
 
-    both: asyncio.Barrier
     asyncio.run(main())
     assert target.read_bytes() in (b"aaaa", b"bbbb")
     assert list(tmp_path.iterdir()) == [target]
@@ -121,14 +121,13 @@ def test_a_checkpoint_never_tells_of_a_row_that_is_in_no_shard(
     dataset = tmp_path / "p.jsonl"
     dataset.write_text("".join(f'{{"prompt": "p{number}"}}\n' for number in range(330)))
     written: list[tuple[int, int]] = []
-    write = runner.write_checkpoint
 
     async def look(path: Path, checkpoint: Checkpoint) -> None:
         lines = b"".join(shard.read_bytes() for shard in path.parent.glob("shards/*.jsonl")).split(b"\n")
         written.append((checkpoint.finished, sum(decode_record(line).status == "ok" for line in lines[:-1])))
-        await write(path, checkpoint)
+        await write_checkpoint(path, checkpoint)
 
-    monkeypatch.setattr(runner, "write_checkpoint", look)
+    monkeypatch.setattr("hermes_batch.runner.write_checkpoint", look)
     batch = BatchRunner(
         dataset, run_name="r", output_dir=tmp_path, require_reasoning=False,
         num_workers=1, agent_factory=ScriptedAgents(good),

@@ -80,9 +80,12 @@ def test_a_signal_ends_the_run_in_order_and_nothing_is_paid_twice(
             until(process, done + moments.randint(1, 25), where)
             process.send_signal(number)
             process.communicate(timeout=30)
+        done = len(payments(where))
+        if process.returncode == -number:  # it came when the work was done and the process was leaving
+            assert done == ROWS
+            continue
         codes[process.returncode] += 1
         assert set(codes) <= {0, 130}
-        done = len(payments(where))
     assert codes[130] > 0
     assert Counter(payments(where)) == Counter(f"p{row}" for row in range(ROWS))
     merged = (where / "data/run/trajectories.jsonl").read_bytes().split(b"\n")[:-1]
