@@ -31,6 +31,8 @@ paid = os.open(where + "/paid", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 async def behave(prompt):
     os.write(paid, (prompt + "\\n").encode())
     await asyncio.sleep(3600 if way == "hang" else 0.01)
+    while os.path.exists(where + "/hold"):
+        await asyncio.sleep(0.01)
     return conversation(prompt, answer="\\x1b[2J" + prompt, echo="x")
 
 class Agents(ScriptedAgents):
@@ -75,10 +77,13 @@ def test_a_signal_ends_the_run_in_order_and_nothing_is_paid_twice(
     moments = random.Random(number)
     codes: Counter[int] = Counter()
     done = 0
+    hold = where / "hold"
+    hold.touch()  # the first signal meets a run that can not have ended before it
     while codes[0] == 0:
         with subprocess.Popen(command(where), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            until(process, done + moments.randint(1, 25), where)
+            until(process, 4 if hold.exists() else done + moments.randint(1, 25), where)
             process.send_signal(number)
+            hold.unlink(missing_ok=True)
             process.communicate(timeout=30)
         done = len(payments(where))
         if process.returncode == -number:  # it came when the work was done and the process was leaving
