@@ -89,6 +89,30 @@ def test_chinese_japanese_and_korean_are_found_inside_a_run(tmp_path: Path) -> N
     with_texts(tmp_path, check)
 
 
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("大别", ("大别", "大别山项目")),
+        ("山", ("山", "大别山项目")),
+        ("한국", ("한국", "한국어를 공부합니다")),
+        ("กข", ("กข", "กขค")),  # no spaces between words there, and no pairs in the index
+    ],
+)
+def test_a_run_that_is_a_whole_word_somewhere_hides_no_other_place(
+    tmp_path: Path, query: str, texts: tuple[str, ...]
+) -> None:
+    """A look at the texts themselves only where the index finds nothing would miss the longer run."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            for text in texts:
+                await db.append_message("s", UserMessage(text))
+            assert len(await db.search_messages(query)) == len(texts)
+
+    asyncio.run(main())
+
+
 def test_short_terms_and_parts_of_words_are_found(tmp_path: Path) -> None:
     async def check(db: SessionDB) -> None:
         for query in ("gramm", "ubun", "20.0", "stall", "Grü"):
@@ -452,6 +476,9 @@ def test_the_index_can_be_left_out_and_built_later(tmp_path: Path) -> None:
             await db.create_session("s")
             await db.append_message("s", UserMessage("a stork"))
             assert len(await db.search_messages("stork")) == 1
+        connection = sqlite3.connect(path)
+        assert connection.execute("SELECT count(*) FROM message_index_docsize").fetchall() == [(0,)]
+        connection.close()
         async with SessionDB(path) as db:
             await db.append_message("s", UserMessage("one more stork"))
             assert len(await db.search_messages("stork")) == 2
