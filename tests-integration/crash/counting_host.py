@@ -1,7 +1,8 @@
 """A chat completions host on loopback that takes its time and remembers who asked: `serve(port_file, log)`.
 
 Asked with tools it answers with one call of `todo`, then with a sentence. Each request appends a line to the
-log before it is answered: the row's prompt and whether the tool's result was in it already.
+log before it is answered: the row's prompt and whether the tool's result was in it already. Where the log has
+more lines than the number in the file `limit` beside it, nobody is answered before that number is larger.
 """
 
 from __future__ import annotations
@@ -37,7 +38,24 @@ def answer(asked: str) -> bytes:
     return "".join([*events, "data: [DONE]\n\n"]).encode()
 
 
-async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: int) -> None:
+class Log:
+    """The requests so far, on the disk, and how many may be answered."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._limit = path.with_name("limit")
+        self._lines = 0
+
+    def add(self, line: str) -> None:
+        os.write(self._file, (line + "\n").encode())
+        self._lines += 1
+
+    async def may_answer(self) -> None:
+        while self._limit.exists() and self._lines > int(self._limit.read_text() or 0):
+            await asyncio.sleep(0.01)
+
+
+async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: Log) -> None:
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -48,8 +66,9 @@ async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWri
             last = max(place for place, role in enumerate(roles) if role == "user")
             answered = "tool" in roles[last:] or not body.get("tools")
             asked = f"{prompt} {'again' if answered else 'first'}"
-            os.write(log, (asked + "\n").encode())
+            log.add(asked)
             await asyncio.sleep(LATENCY_S)
+            await log.may_answer()
             data = answer(asked)
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -64,7 +83,7 @@ async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWri
 
 
 async def serve(port_file: Path, log_file: Path) -> None:
-    log = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    log = Log(log_file)
     server = await asyncio.start_server(lambda r, w: one_connection(r, w, log), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     unfinished = port_file.with_suffix(".part")

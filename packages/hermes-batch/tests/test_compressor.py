@@ -259,8 +259,7 @@ def test_compressed_rows_export_and_load_like_the_others(tmp_path: Path) -> None
 
 
 PROGRAM = """
-import asyncio, sys
-from pathlib import Path
+import asyncio, os, sys
 from hermes_batch.cli_shared import run_until_signal
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.compressor import TrajectoryCompressor
@@ -270,6 +269,8 @@ async def answer(prompt):
     with open(sys.argv[2], "a") as paid:
         paid.write("x")
     await asyncio.sleep(0.01)
+    while os.path.getsize(sys.argv[2]) > int(sys.argv[3]):  # to be killed, however late
+        await asyncio.sleep(0.01)
     return conversation(prompt, answer="fine")
 
 settings = CompressionSettings(target_tokens=1_500, summary_tokens=60)
@@ -280,6 +281,7 @@ print(asyncio.run(compressor.run()).summarised)
 """
 
 
+@pytest.mark.timeout(1200)
 def test_killed_at_any_moment_it_goes_on_and_pays_again_only_for_what_was_under_way(tmp_path: Path) -> None:
     rows, kills = 30, 4
     files = finished_run(tmp_path, [f"9 row {number}" for number in range(rows)])
@@ -287,12 +289,12 @@ def test_killed_at_any_moment_it_goes_on_and_pays_again_only_for_what_was_under_
     paid.touch()
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), str(paid)]
     for kill in range(1, kills + 1):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen([*command, str(kill * 5 + 3)], stdout=subprocess.PIPE) as process:
             while paid.stat().st_size < kill * 5:
                 assert process.poll() is None
             os.kill(process.pid, signal.SIGKILL)
         assert not files.compressed.exists()
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run([*command, "1000000"], capture_output=True, text=True, check=True)
     assert done.stdout == f"{rows}\n"
     assert len(rows_of(files.compressed)) == rows
     assert rows <= paid.stat().st_size <= rows + kills * 2

@@ -19,6 +19,8 @@ from hermes_batch.records import decode_record
 
 ROWS = 40
 
+pytestmark = pytest.mark.timeout(1200)
+
 PROGRAM = """
 import asyncio, os, sys
 from hermes_batch import BatchRunner, cli
