@@ -50,8 +50,11 @@ class Log:
         os.write(self._file, (line + "\n").encode())
         self._lines += 1
 
+    def _is_reached(self) -> bool:
+        return self._limit.exists() and self._lines > int(self._limit.read_text())
+
     async def may_answer(self) -> None:
-        while self._limit.exists() and self._lines > int(self._limit.read_text() or 0):
+        while self._is_reached():  # noqa: ASYNC110 - another process sets it
             await asyncio.sleep(0.01)
 
 

@@ -50,7 +50,7 @@ class Host:
         return f"http://127.0.0.1:{self._port.read_text()}/v1"
 
     def answer_up_to(self, requests: int) -> None:
-        """Answer no more than so many: what is to be killed can not have ended before, however late we are."""
+        """Answer no more than so many: what is to be killed has not ended before, however late we are."""
         unfinished = self.log.with_name("limit.part")
         unfinished.write_text(str(requests))
         unfinished.rename(self.log.with_name("limit"))
@@ -126,7 +126,8 @@ def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
     assert over == {}
     assert sum(in_flight.values()) <= kills * WORKERS
     again = sum(paid.values()) - ROWS * CALLS
+    under_way = sum(in_flight.values())
     print(
-        f"{ROWS} rows, {kills} kills, {len(finished)} rows finished at the last; {sum(in_flight.values())} rows"
-        f" under way at kills, {again} of {sum(paid.values())} requests were made again"
+        f"{ROWS} rows, {kills} kills, {len(finished)} rows finished at the last; {under_way} rows under way at"
+        f" kills; {again} of {sum(paid.values())} requests were made again"
     )
