@@ -128,6 +128,6 @@ def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
     again = sum(paid.values()) - ROWS * CALLS
     under_way = sum(in_flight.values())
     print(
-        f"{ROWS} rows, {kills} kills, {len(finished)} rows finished at the last; {under_way} rows under way at"
-        f" kills; {again} of {sum(paid.values())} requests were made again"
+        f"{ROWS} rows, {kills} kills, {len(finished)} rows finished at the last; {under_way} rows under way"
+        f" at kills; {again} of {sum(paid.values())} requests were made again"
     )
