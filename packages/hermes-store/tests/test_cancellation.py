@@ -18,7 +18,7 @@ from hermes_store.connection import hand_over
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
 from hermes_store.units import Unit, deliver
-from hermes_store.waiting import settle
+from hermes_store.waiting import finish, settle
 
 ROUND = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")))
 
@@ -186,6 +186,38 @@ def test_the_wait_of_a_cancelled_caller_is_bounded() -> None:
         assert await task is False
         never.set_exception(OSError("nobody is left to hear this"))
         await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_cancellation_during_clean_up_is_raised_after_it() -> None:
+    async def main() -> None:
+        for failure in (None, OSError("told in the log")):
+            work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            task = asyncio.create_task(finish(work, 60.0))
+            for _ in range(3):
+                await asyncio.sleep(0)
+                assert task.cancel()
+            assert not task.done()
+            work.set_result(None) if failure is None else work.set_exception(failure)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+
+
+def test_a_check_of_the_file_never_swallows_a_cancellation(tmp_path: Path) -> None:
+    """Its connection is closed at the end, whatever happened before."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            for steps in range(200):
+                task = asyncio.create_task(db.check_integrity())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                told = task.cancel()
+                await asyncio.wait({task})
+                assert task.cancelled() or not told
 
     asyncio.run(main())
 

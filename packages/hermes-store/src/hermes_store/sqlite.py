@@ -242,7 +242,7 @@ class SqliteBackend:
             except sqlite3.Error as error:
                 raise to_store_error(error, self._path) from error
         finally:
-            await settle(connection.retire(), SETTLE_S)
+            await finish(connection.retire(), SETTLE_S)
 
     def _connector(self) -> sqlite3.Connection:
         raw = connect(self._path, read_only=True)

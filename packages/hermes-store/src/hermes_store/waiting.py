@@ -21,31 +21,41 @@ async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
     For use while handling a CancelledError, which the caller raises again. `outcome` must not depend on a
     task of this loop (here a database's thread sets it), so nothing can cancel it meanwhile. Whether it came.
     """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + limit_s
-    with anyio.CancelScope(shield=True):
-        while not outcome.done():
-            left = deadline - clock()
-            if left <= 0:
-                _log.warning("gave up waiting for the database after %.1f s; its answer is dropped", limit_s)
-                outcome.add_done_callback(retrieve)
-                return False
-            try:
-                await asyncio.wait({outcome}, timeout=left)
-            except asyncio.CancelledError:
-                continue  # the first cancellation is on its way already: the caller raises it
-    retrieve(outcome)
-    return True
+    await _wait(outcome, limit_s)
+    return outcome.done()
 
 
 async def finish(work: Awaitable[object], limit_s: float = 5.0) -> None:
-    """Run clean-up to its end, at most `limit_s` seconds, while an exception is on its way. A failure of it
-    is logged: the exception matters more."""
+    """Run clean-up to its end, at most `limit_s` seconds. A failure of it is logged: the exception that may
+    be on its way matters more. Raises only CancelledError, after the work, if a cancellation came meanwhile.
+    """
     task = asyncio.ensure_future(work)
-    if not await settle(task, limit_s):
+    cancelled = await _wait(task, limit_s)
+    if not task.done():
         task.cancel()
     elif not task.cancelled() and task.exception() is not None:
         _log.warning("clean-up failed: %s", task.exception())
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _wait(outcome: asyncio.Future[T], limit_s: float) -> asyncio.CancelledError | None:
+    """Wait until `outcome` is there, at most `limit_s` seconds; a cancellation that came meanwhile."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + limit_s
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not outcome.done() and (left := deadline - clock()) > 0:
+            try:
+                await asyncio.wait({outcome}, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if outcome.done():
+        retrieve(outcome)
+    else:
+        _log.warning("gave up waiting after %.1f s; what comes later is dropped", limit_s)
+        outcome.add_done_callback(retrieve)
+    return cancelled
 
 
 async def carry_out(work: Awaitable[T], limit_s: float) -> T:
