@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -145,6 +146,18 @@ def test_no_source_shows_its_keys() -> None:
 async def _asynchronous() -> str:
     await asyncio.sleep(0)
     return "from-function"
+
+
+def _quotes_its_key() -> str:
+    raise ValueError("hunter2 is no JSON")
+
+
+def test_a_function_that_fails_is_told_by_its_place_and_without_its_text() -> None:
+    with pytest.raises(
+        ProviderError, match=r"ValueError \(.*test_keys.py:\d+ in _quotes_its_key\)"
+    ) as caught:
+        run(KeyFunction(_quotes_its_key).get())
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize("function", [lambda: "from-function", _asynchronous])

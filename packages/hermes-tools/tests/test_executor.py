@@ -98,6 +98,18 @@ def test_arguments_of_the_wrong_type_get_the_path(bench: Any) -> None:
     assert result.content == ('Error: read_file was not run: $.limit: expected integer, got string "few"')
 
 
+def test_a_tool_that_breaks_is_logged_with_its_place_and_without_what_was_said(
+    bench: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, refusing = raising(KeyError("hunter2")), raising(HermesError("hunter2"), "refuses")
+    with caplog.at_level(logging.WARNING, "hermes_tools"):
+        bench.run(bench.call("breaks", {}), bench.call("refuses", {}), tools=(broken, refusing))
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("tool breaks failed: KeyError at ")
+    assert line.endswith(" in breaks")
+    assert "hunter2" not in caplog.text
+
+
 class OutsideExceptionError(BaseException):
     """As test frameworks have them."""
 

@@ -69,7 +69,7 @@ async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings) 
     try:
         made = record(outcome)
     except Exception as error:  # noqa: BLE001 - whatever a broken result raises becomes the row's error
-        made = record(_broken_result(error))
+        made = record(_broken_result(error, row.index))
     if made.status == "ok" and settings.require_reasoning and not has_reasoning(made):
         return msgspec.structs.replace(made, status="discarded", reason="no_reasoning")
     return made
@@ -101,7 +101,7 @@ async def _converse(
             return outcome_of_result(added_up(results))
         return msgspec.structs.replace(ended, result=added_up(results)) if results else ended
     except Exception as error:  # noqa: BLE001 - whatever a broken result raises becomes the row's error
-        return _broken_result(error)
+        return _broken_result(error, row.index)
 
 
 async def _take_turns(row: PromptRow, agent: Agent, task_id: str, results: list[ConversationResult]) -> None:
@@ -130,7 +130,8 @@ def _failure(error: BaseException, index: int) -> Outcome:
     return Outcome(status="error", reason="internal_error", error=f"{type(error).__name__}: {error}")
 
 
-def _broken_result(error: Exception) -> Outcome:
+def _broken_result(error: Exception, index: int) -> Outcome:
+    logger.error("the result of row %d can not be used", index, exc_info=error)
     return Outcome(
         status="error",
         reason="broken_result",

@@ -155,8 +155,9 @@ class FollowUps:
                 follow_up.finish(error)
                 self.refuse()
                 raise
-            except Exception as error:  # noqa: BLE001 - handed to who awaits the follow-up, and logged
-                logger.warning("a follow-up could not be run: %s", error)
+            except Exception as error:  # handed to who awaits the follow-up; nobody has to
+                bug = not isinstance(error, HermesError)
+                logger.warning("a follow-up could not be run: %s", error, exc_info=bug)
                 outcome = error
             if self._waiting and self._waiting[0] is follow_up:
                 self._waiting.popleft()

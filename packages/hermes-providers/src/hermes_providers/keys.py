@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -143,9 +144,11 @@ class KeyFunction:
         try:
             given = self._function()
             value = await given if inspect.isawaitable(given) else given
-        except Exception as error:
-            # Its text may hold what it was about to return, so only the class is named.
-            raise _no_key(f"the function for the API key failed with {type(error).__name__}") from error
+        except Exception as error:  # noqa: BLE001 - the host's code
+            # Its text may hold what it was about to return, so only its class and place are told.
+            [*_, last] = traceback.extract_tb(error.__traceback__)
+            raised = f"{type(error).__name__} ({last.filename}:{last.lineno} in {last.name})"
+            raise _no_key(f"the function for the API key failed with {raised}") from None
         if not isinstance(value, str):
             raise _no_key(f"the function for the API key gave {type(value).__name__} instead of str")
         try:

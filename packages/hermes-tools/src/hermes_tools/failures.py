@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 
 from hermes_messages import HermesError
 from hermes_tools.middleware import Outcome
 
-__all__ = ["cancelled", "describe", "interrupted", "not_started", "timed_out", "unknown_tool"]
+__all__ = ["cancelled", "describe", "interrupted", "not_started", "place", "timed_out", "unknown_tool"]
 
 _LONGEST_NAME = 80
 _LISTED = 40
@@ -26,6 +27,13 @@ def describe(error: BaseException) -> str:
     root = _root_cause(error)
     text = _own_text(error)
     return text if root is error else f"{text} ({_own_text(root)})"
+
+
+def place(error: BaseException) -> str:
+    """What was raised and where, for a log: no text of it, which may quote what was said or a credential."""
+    error = _unwrapped(error)
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    return "".join([type(error).__name__, *(f" at {f.filename}:{f.lineno} in {f.name}" for f in frames)])
 
 
 def _unwrapped(error: BaseException) -> BaseException:

@@ -29,9 +29,7 @@ async def finish_despite_cancel(work: Callable[[], Coroutine[Any, Any, None]], l
     task = asyncio.create_task(work())
     cancelled: asyncio.CancelledError | None = None
     started_again = False
-    with anyio.CancelScope(
-        shield=True
-    ):  # holds off anyio's cancel scopes; the `except` holds off task.cancel()
+    with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the `except` holds off task.cancel()
         while not task.done() and (left := deadline - clock()) > 0:
             try:
                 await asyncio.wait({task}, timeout=left)

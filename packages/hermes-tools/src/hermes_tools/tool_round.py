@@ -243,9 +243,11 @@ class ToolRound:
             outcome = self._despite_stop(call, Outcome(failure.text, failure.status))
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:
+        except BaseException as error:  # SystemExit too: whatever a tool raises, its call gets a result
             if isinstance(error, BaseExceptionGroup) and error.subgroup(KeyboardInterrupt):
                 raise
+            if not isinstance(error, HermesError):
+                logger.warning("tool %s failed: %s", call.call.name, failures.place(error))
             outcome = self._despite_stop(call, Outcome(f"Error: {failures.describe(error)}", "error"))
         if call.task is not None and call.task.cancelling() and call.stop is None:
             await self._let_own_cancellation_pass(call.task)

@@ -86,7 +86,7 @@ def connect(begin: Begin) -> None:
         for left in reversed(range(STARTS)):
             try:
                 start_cluster(begin.cpus)
-            except Exception:
+            except Exception:  # of whatever part of Ray; that of the last start is told
                 if not left:
                     raise
             else:

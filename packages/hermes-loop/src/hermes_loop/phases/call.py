@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from contextlib import aclosing
 from typing import assert_never
 
@@ -219,9 +220,10 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
                         turn.attempt_parts.append(event.text)
         except ProviderError as error:
             return Failed(error, shown_text=bool(turn.attempt_text))
-        except Exception as error:
+        except Exception as error:  # a bug of this provider: another route may answer
             if isinstance(error, HermesError) or not deps.routes.several:
                 raise
+            log_phase(turn, "perform_api_call", "InternalError", logging.ERROR, traceback.format_exc())
             bug = ProviderError(f"a bug: {type(error).__name__}: {error}", kind=ErrorKind.UNKNOWN)
             return Failed(bug, shown_text=bool(turn.attempt_text))
         finally:

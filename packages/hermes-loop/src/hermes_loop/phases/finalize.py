@@ -19,6 +19,7 @@ from hermes_loop.trajectories import append_row
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Ending
+from hermes_messages import StoreError
 from hermes_messages.protocols import ConversationResult
 
 __all__ = ["finalize_turn"]
@@ -78,8 +79,9 @@ async def _step(turn: TurnState, name: str, step: Callable[[], Awaitable[None]])
     try:
         await step()
     except Exception as error:  # noqa: BLE001 - one step must not take the others along; it is reported
-        turn.cleanup_errors.append(f"{name}: {type(error).__name__}: {error}")
-        log_phase(turn, "finalize_turn", "StepFailed", logging.WARNING, f"{name}: {error}")
+        failure = f"{name}: {type(error).__name__}: {error}"
+        turn.cleanup_errors.append(failure)
+        log_phase(turn, "finalize_turn", "StepFailed", logging.WARNING, failure)
 
 
 async def _close(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
@@ -111,7 +113,8 @@ async def _note_session(turn: TurnState, deps: TurnDeps) -> None:
     try:
         turn.conversation.left_at(await deps.store.get_session(turn.session_id))
     except Exception as error:  # noqa: BLE001 - a store's own; nothing is lost by it
-        log_phase(turn, "finalize_turn", "SessionNotNoted", logging.DEBUG, str(error))
+        level = logging.DEBUG if isinstance(error, StoreError) else logging.WARNING  # the latter is a bug
+        log_phase(turn, "finalize_turn", "SessionNotNoted", level, f"{type(error).__name__}: {error}")
 
 
 async def _save_trajectory(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:

@@ -7,6 +7,7 @@ its last answer is all that comes back.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes_messages import ConfigurationError, JsonValue
+from hermes_messages import ConfigurationError, HermesError, JsonValue
 from hermes_messages.protocols import (
     Agent,
     AgentFactory,
@@ -27,13 +28,15 @@ from hermes_messages.protocols import (
 )
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
-from hermes_tools.failures import describe
+from hermes_tools.failures import describe, place
 from hermes_tools.output_limits import cut_middle
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.tool import tool
 from hermes_tools.toolsets import SupportsRefresh, SupportsSettings
 
 __all__ = ["DelegatedTask", "DelegationSettings", "DelegationToolset"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 _CLOSE_LIMIT_S = 10.0
 _NO_FACTORY = "there is no factory for child agents"
@@ -182,6 +185,8 @@ class _Delegation:
             except TimeoutError:
                 report = f"failed: it took longer than {self._settings.timeout:g} s"
             except Exception as error:  # noqa: BLE001 - a child that fails is a result; the others go on
+                if not isinstance(error, HermesError):
+                    logger.warning("child agent %d failed: %s", number + 1, place(error))
                 report = f"failed: {describe(error)}"
             else:
                 report = self._report(result)

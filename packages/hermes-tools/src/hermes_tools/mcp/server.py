@@ -30,10 +30,10 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from hermes_messages import JsonObject
+from hermes_messages import HermesError, JsonObject
 from hermes_messages.protocols import ClarifyCallback
 from hermes_tools.errors import ToolFailure
-from hermes_tools.failures import describe
+from hermes_tools.failures import describe, place
 from hermes_tools.mcp.budget import ReconnectBudget, ReconnectLimits
 from hermes_tools.mcp.config import Server
 from hermes_tools.mcp.connection import Connection, ConnectionLostError
@@ -149,6 +149,8 @@ class McpServer:
             else:
                 self._fail(_error_text(error))
         except Exception as error:  # noqa: BLE001 - whatever a server does, the others and the turn go on
+            if not isinstance(error, HermesError):
+                logger.warning("asking MCP server %s failed: %s", self.config.name, place(error))
             self._fail(_error_text(error))
 
     async def call(
