@@ -79,9 +79,12 @@ def test_a_tail_costs_its_own_encoding_and_leaves_nothing_behind() -> None:
 def test_a_view_with_a_tail_is_the_sequence_that_it_says(
     logged: list[Message], tail: list[Message], data: st.DataObject
 ) -> None:
-    whole = [*logged, *tail]
-    view = History.of(logged).with_tail(tail)
-    assert (list(view), len(view), view.logged) == (whole, len(whole), len(logged))
+    history = History.of(logged).with_tail(tail)
+    assert history.logged == len(logged)
+    skipped = data.draw(st.none() | st.integers(0, len(history)))
+    view = history if skipped is None else history.after(skipped)
+    whole = [*logged, *tail][skipped or 0 :]
+    assert (list(view), len(view)) == (whole, len(whole))
     assert view == whole
     index = data.draw(st.slices(len(whole)))
     assert list(view[index]) == whole[index]
@@ -206,6 +209,8 @@ def test_a_view_can_not_be_longer_than_its_log() -> None:
     for length in (-1, 2):
         with pytest.raises(ValueError, match="view of"):
             History(log, length)
+        with pytest.raises(ValueError, match="behind"):
+            log.view().after(length)
 
 
 def test_a_copy_of_a_log_is_a_log_of_its_own() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hermes_loop.history_end import HistoryEnd
 from hermes_loop.journal import Journal, RoundRecord
 from hermes_messages import (
     AssistantMessage,
@@ -56,7 +55,7 @@ class Conversation:
     @property
     def messages(self) -> Sequence[Message]:
         """The conversation itself: no system message, no prefill. A view, which costs nothing."""
-        return HistoryEnd(self._sent.history(), len(self._front))
+        return self._sent.history().after(len(self._front))
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:

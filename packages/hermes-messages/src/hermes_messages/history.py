@@ -7,6 +7,7 @@ encoder keep the bytes of everything but the newest part (see `hermes_messages.s
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import ClassVar, overload
@@ -43,7 +44,44 @@ class MessageLog:
         return MessageLog(self._messages)
 
 
-class History(Sequence[Message]):
+class _View(Sequence[Message]):
+    """A sequence of messages that is equal to any sequence of equal messages."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _at(self, position: int) -> Message:
+        """The message at a position from 0 on that exists."""
+
+    @abstractmethod
+    def _between(self, start: int, stop: int, step: int) -> tuple[Message, ...]:
+        """Those of a slice that goes forward within the bounds."""
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            return tuple(self)[index] if step < 0 else self._between(start, stop, step)
+        position = index if index >= 0 else len(self) + index
+        if not 0 <= position < len(self):
+            raise IndexError(index)
+        return self._at(position)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
+            return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        return NotImplemented
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__.lstrip('_')}({len(self)} messages)"
+
+
+class History(_View, Sequence[Message]):
     """The first `logged` messages of a log, and a tail that belongs to this view alone. Equal to any sequence
     of equal messages.
 
@@ -79,37 +117,51 @@ class History(Sequence[Message]):
         """The same view with `messages` behind it."""
         return History(self._log, self._logged, (*self._tail, *messages))
 
+    def after(self, count: int) -> Sequence[Message]:
+        """What stands behind the first `count` messages: a view, too, however long that is.
+
+        Raises `ValueError` for more than there are.
+        """
+        if not 0 <= count <= len(self):
+            raise ValueError(f"what is behind {count} messages of {len(self)}")
+        return _HistoryEnd(self, count)
+
     def __len__(self) -> int:
         return self._logged + len(self._tail)
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
-            if step < 0 or (step > 1 and stop > self._logged):
-                return tuple(self)[index]
-            tail = self._tail[max(0, start - self._logged) : max(0, stop - self._logged)]
-            return (*self._log._messages[start : min(stop, self._logged) : step], *tail)  # noqa: SLF001 - one module
-        position = index if index >= 0 else len(self) + index
-        if not 0 <= position < len(self):
-            raise IndexError(index)
-        if position >= self._logged:
-            return self._tail[position - self._logged]
-        return self._log._messages[position]  # noqa: SLF001 - one module
 
     def __iter__(self) -> Iterator[Message]:
         logged = islice(self._log._messages, self._logged)  # noqa: SLF001 - one module
         return chain(logged, self._tail) if self._tail else logged
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Sequence) and not isinstance(other, str | bytes):
-            return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
-        return NotImplemented
+    def _at(self, position: int) -> Message:
+        if position >= self._logged:
+            return self._tail[position - self._logged]
+        return self._log._messages[position]  # noqa: SLF001 - one module
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # a sequence of possibly unhashable messages
+    def _between(self, start: int, stop: int, step: int) -> tuple[Message, ...]:
+        if step > 1 and stop > self._logged:
+            return tuple(self)[start:stop:step]
+        tail = self._tail[max(0, start - self._logged) : max(0, stop - self._logged)]
+        return (*self._log._messages[start : min(stop, self._logged) : step], *tail)  # noqa: SLF001 - one module
 
-    def __repr__(self) -> str:
-        return f"History({len(self)} messages)"
+
+class _HistoryEnd(_View):
+    """See `History.after`."""
+
+    __slots__ = ("_history", "_start")
+
+    def __init__(self, history: History, start: int) -> None:
+        self._history = history
+        self._start = start
+
+    def __len__(self) -> int:
+        return len(self._history) - self._start
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(iter(self._history), self._start, None)
+
+    def _at(self, position: int) -> Message:
+        return self._history[position + self._start]
+
+    def _between(self, start: int, stop: int, step: int) -> tuple[Message, ...]:
+        return tuple(self._history[start + self._start : stop + self._start : step])
