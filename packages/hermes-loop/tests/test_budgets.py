@@ -34,23 +34,10 @@ from hermes_messages.testing import (
     hang,
     text,
 )
+from loop_help import look, make
 
 PRICED = Usage(input_tokens=100, output_tokens=10, cost_usd=0.25)
 UNPRICED = Usage(input_tokens=100, output_tokens=10)
-
-
-async def look(_: JsonObject) -> str:
-    return "seen"
-
-
-def make(*script: ScriptStep, store: MemoryStore | None = None, **options: Any) -> AIAgent:
-    return AIAgent(
-        provider=ScriptedProvider(script),
-        tools=SimpleExecutor({"look": look}),
-        session_db=store,
-        session_id="s",
-        **options,
-    )
 
 
 def run(agent: AIAgent, message: str = "go", **options: Any) -> ConversationResult:
@@ -74,7 +61,7 @@ class TestTokensAndCost:
 
     def test_an_unknown_cost_is_not_0_but_ends_the_turn_without_another_call(self) -> None:
         store = MemoryStore()
-        agent = make(calls(call("look"), usage=UNPRICED), store=store, budget=Budget(cost_usd=100))
+        agent = make(calls(call("look"), usage=UNPRICED), session_db=store, budget=Budget(cost_usd=100))
         result = run(agent)
         assert result["turn_exit_reason"] == "budget_exhausted"
         assert result["api_calls"] == 1
@@ -142,7 +129,7 @@ class TestTokensAndCost:
 class TestTime:
     def test_the_time_budget_ends_a_call_that_hangs_and_keeps_its_text(self) -> None:
         store = MemoryStore()
-        agent = make(hang(text("half an answer"), after=1), store=store, budget=Budget(seconds=0.05))
+        agent = make(hang(text("half an answer"), after=1), session_db=store, budget=Budget(seconds=0.05))
         result = run(agent)
         assert ends(result) == ("budget_exhausted", "half an answer", 1)
         assert "the time budget of 0.05 s is spent" in str(result["error"])
@@ -236,7 +223,7 @@ class TestBestAnswer:
             return text("The whole report.", usage=PRICED)
 
         script: list[ScriptStep] = [report, calls(call("look"), text="I'll start now.", usage=PRICED)]
-        agent = make(*script, store=store, budget=Budget(cost_usd=0.4))
+        agent = make(*script, session_db=store, budget=Budget(cost_usd=0.4))
 
         async def main() -> ConversationResult:
             async with agent:
@@ -256,7 +243,7 @@ class TestBestAnswer:
             agent.steer("Check it once more.")
             return text("The whole report.")
 
-        agent = make(report, hang(text("I'll now st"), after=1), store=store, budget=Budget(seconds=0.1))
+        agent = make(report, hang(text("I'll now st"), after=1), session_db=store, budget=Budget(seconds=0.1))
         result = run(agent)
         assert ends(result) == ("budget_exhausted", "The whole report.", 2)
         stored = store.messages("s")

@@ -23,14 +23,13 @@ from hermes_messages import (
     AssistantMessage,
     ConfigurationError,
     ErrorKind,
-    JsonObject,
     ModelInfo,
     ProviderError,
     TextDelta,
     Usage,
     UserMessage,
 )
-from hermes_messages.protocols import ConversationResult, ProviderOptions
+from hermes_messages.protocols import ProviderOptions
 from hermes_messages.testing import (
     ChaosProvider,
     MemoryStore,
@@ -44,6 +43,7 @@ from hermes_messages.testing import (
     failure,
     text,
 )
+from loop_help import look, run
 
 
 class FakeClock:
@@ -84,10 +84,6 @@ def dead(name: str, kind: ErrorKind, **options: Any) -> ScriptedProvider:
     )
 
 
-async def look(arguments: JsonObject) -> str:
-    return f"seen {arguments.get('at')}"
-
-
 def make(first: ScriptedProvider, *others: ScriptedProvider, **options: Any) -> AIAgent:
     return AIAgent(
         provider=first,
@@ -96,14 +92,6 @@ def make(first: ScriptedProvider, *others: ScriptedProvider, **options: Any) -> 
         session_id="s",
         **options,
     )
-
-
-def run(agent: AIAgent, *messages: str, **options: Any) -> list[ConversationResult]:
-    async def main() -> list[ConversationResult]:
-        async with agent:
-            return [await agent.run_conversation(message, **options) for message in messages]
-
-    return asyncio.run(main())
 
 
 class TestOneTurn:

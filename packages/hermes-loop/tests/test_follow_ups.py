@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_loop import AIAgent, FollowUp, SteerDelivered, TurnEvent, TurnStarted
-from hermes_messages import ConfigurationError, JsonObject, ToolCall, UserMessage, validate
-from hermes_messages.approvals import Later
+from hermes_messages import ConfigurationError, JsonObject, UserMessage, validate
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -21,6 +20,7 @@ from hermes_messages.testing import (
     hang,
     text,
 )
+from loop_help import later
 
 
 def make(
@@ -35,10 +35,6 @@ def make(
         **others,  # type: ignore[arg-type]
     )
     return agent, store
-
-
-async def later(_: ToolCall, __: str) -> Later:
-    return Later()
 
 
 def said(store: MemoryStore) -> list[object]:

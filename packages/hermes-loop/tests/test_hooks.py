@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from hermes_loop import AIAgent, HookFailed, TurnEnded, TurnEvent, discovery
+from hermes_loop import HookFailed, TurnEnded, TurnEvent, discovery
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
     ChatResponse,
     ConfigurationError,
     ErrorKind,
-    JsonObject,
     LeaseLostError,
     ToolCall,
     ToolMessage,
@@ -40,9 +39,7 @@ from hermes_messages.protocols import (
 )
 from hermes_messages.testing import (
     MemoryStore,
-    ScriptedProvider,
     ScriptStep,
-    SimpleExecutor,
     broken,
     call,
     calls,
@@ -50,30 +47,7 @@ from hermes_messages.testing import (
     hang,
     text,
 )
-
-
-async def look(arguments: JsonObject) -> str:
-    return f"seen {arguments.get('at')}"
-
-
-def make(*script: ScriptStep, **options: Any) -> AIAgent:
-    return AIAgent(
-        provider=ScriptedProvider(script), tools=SimpleExecutor({"look": look}), session_id="s", **options
-    )
-
-
-def provider_of(agent: AIAgent) -> ScriptedProvider:
-    provider = agent._options.provider
-    assert isinstance(provider, ScriptedProvider)
-    return provider
-
-
-def run(agent: AIAgent, *messages: str) -> list[ConversationResult]:
-    async def main() -> list[ConversationResult]:
-        async with agent:
-            return [await agent.run_conversation(message) for message in messages]
-
-    return asyncio.run(main())
+from loop_help import make, provider_of, run
 
 
 class Recorder:

@@ -21,8 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from hermes_loop import AIAgent, CompressionSettings, TurnEvent
 from hermes_loop.otel import OpenTelemetryHook
 from hermes_messages import ChatRequest, ErrorKind, JsonObject, ModelInfo, ProviderError, StreamEvent, Usage
-from hermes_messages.approvals import Approve, Later
-from hermes_messages.messages import ToolCall
+from hermes_messages.approvals import Approve
 from hermes_messages.protocols import ConversationResult, HookContext
 from hermes_messages.testing import (
     MemoryStore,
@@ -36,6 +35,7 @@ from hermes_messages.testing import (
     hang,
     text,
 )
+from loop_help import later
 
 
 class Spans(SpanProcessor):
@@ -524,9 +524,6 @@ def test_a_stream_that_is_read_or_left_ends_its_spans() -> None:
 
 def test_a_resumed_turn_is_linked_to_the_one_that_waited() -> None:
     telemetry = Telemetry()
-
-    async def later(_: ToolCall, __: str) -> Later:
-        return Later()
 
     async def main() -> None:
         async with agent(

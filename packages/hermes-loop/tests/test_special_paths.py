@@ -21,7 +21,6 @@ from hermes_messages import (
     UserMessage,
     validate,
 )
-from hermes_messages.approvals import Later
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
@@ -32,6 +31,7 @@ from hermes_messages.testing import (
     hang,
     text,
 )
+from loop_help import later
 
 CALL = AssistantMessage(None, tool_calls=(ToolCall("1", "edit", "{}"), ToolCall("2", "edit", "{}")))
 
@@ -77,9 +77,6 @@ class TestPrelude:
 
     def test_one_that_waits_for_approval_suspends_the_turn_before_any_model_call(self) -> None:
         async def main() -> None:
-            async def later(_: ToolCall, __: str) -> Later:
-                return Later()
-
             agent = AIAgent(
                 provider=ScriptedProvider([text("done")]),
                 tools=SimpleExecutor([ToolDouble("drop")], needs_approval=["drop"]),

@@ -30,14 +30,11 @@ from hermes_messages.testing import (
     calls,
     text,
 )
+from loop_help import later
 
 ASK = calls(
     call("look", {"at": "a"}, id="1"), call("drop", {"it": "b"}, id="2"), call("drop", {"it": "c"}, id="3")
 )
-
-
-async def later(_: ToolCall, __: str) -> Later:
-    return Later()
 
 
 class World:

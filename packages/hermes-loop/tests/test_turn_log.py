@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes_loop import AIAgent, Budget
-from hermes_messages import ErrorKind, JsonObject, ProviderError, Usage, UserMessage
+from hermes_messages import ErrorKind, ProviderError, Usage, UserMessage
 from hermes_messages.protocols import HookContext
 from hermes_messages.testing import (
     MemoryStore,
@@ -22,6 +22,7 @@ from hermes_messages.testing import (
     failure,
     text,
 )
+from loop_help import look
 
 ADMITTED = [
     (0, "cancel_background", "Done"),
@@ -61,10 +62,6 @@ def answered(number: int, verdict: str) -> list[tuple[int, str, str]]:
         (number, "retry_loop", "Completed"),
         (number, "normalise_response", verdict),
     ]
-
-
-async def look(_: JsonObject) -> str:
-    return "seen"
 
 
 def path_of(caplog: pytest.LogCaptureFixture, agent: AIAgent) -> list[tuple[int, str, str]]:

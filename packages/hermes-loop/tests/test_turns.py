@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -39,34 +39,7 @@ from hermes_messages.testing import (
     failure,
     text,
 )
-
-
-async def look(arguments: JsonObject) -> str:
-    return f"seen {arguments.get('at')}"
-
-
-def make(*script: ScriptStep, store: MemoryStore | None = None, **options: Any) -> AIAgent:
-    return AIAgent(
-        provider=ScriptedProvider(script),
-        tools=SimpleExecutor({"look": look}),
-        session_db=store,
-        session_id="s",
-        **options,
-    )
-
-
-def provider_of(agent: AIAgent) -> ScriptedProvider:
-    provider = agent._options.provider
-    assert isinstance(provider, ScriptedProvider)
-    return provider
-
-
-def run(agent: AIAgent, *messages: str) -> list[ConversationResult]:
-    async def main() -> list[ConversationResult]:
-        async with agent:
-            return [await agent.run_conversation(message) for message in messages]
-
-    return asyncio.run(main())
+from loop_help import look, make, provider_of, run
 
 
 def roles(result: ConversationResult) -> list[object]:
@@ -78,7 +51,7 @@ class TestExperiments:
 
     def test_a_text_only_turn_makes_one_call_no_round_and_is_finalized(self) -> None:
         store = MemoryStore()
-        [result] = run(make(text("Hello!"), store=store), "hi")
+        [result] = run(make(text("Hello!"), session_db=store), "hi")
         assert (result["final_response"], result["completed"], result["api_calls"]) == ("Hello!", True, 1)
         assert result["turn_exit_reason"] == "text_response"
         assert roles(result) == ["user", "assistant"]
@@ -93,7 +66,7 @@ class TestExperiments:
             seen.append([type(message) for message in store.messages("s")])
             return text("I saw it.")
 
-        agent = make(calls(call("look", {"at": "a"})), second, store=store)
+        agent = make(calls(call("look", {"at": "a"})), second, session_db=store)
         [result] = run(agent, "look at a")
         assert seen == [[UserMessage, AssistantMessage, ToolMessage]]
         sent = provider_of(agent).requests[1].history
@@ -114,7 +87,9 @@ class TestExperiments:
 
     def test_without_a_summary_the_finalizer_explains(self) -> None:
         store = MemoryStore()
-        agent = make(calls(call("look")), error(failure(ErrorKind.AUTH, "no")), max_iterations=1, store=store)
+        agent = make(
+            calls(call("look")), error(failure(ErrorKind.AUTH, "no")), max_iterations=1, session_db=store
+        )
         [result] = run(agent, "look everywhere")
         assert result["turn_exit_reason"] == "max_iterations"
         assert result["final_response"] is not None
@@ -186,7 +161,7 @@ class TestOrder:
     def test_if_the_user_message_can_not_be_stored_no_request_is_made(self) -> None:
         store = MemoryStore()
         store.fail_next("append_messages_batch", StoreError("locked"), times=9)
-        agent = make(store=store)
+        agent = make(session_db=store)
         [result] = run(agent, "go")
         assert result["turn_exit_reason"] == "session_persistence_failed"
         assert provider_of(agent).requests == []
@@ -194,7 +169,7 @@ class TestOrder:
     def test_if_a_result_can_not_be_stored_no_further_request_is_made(self) -> None:
         store = MemoryStore()
         store.fail_next("set_tool_result", StoreError("locked"))
-        agent = make(calls(call("look")), store=store)
+        agent = make(calls(call("look")), session_db=store)
         [result] = run(agent, "go")
         assert result["turn_exit_reason"] == "session_persistence_failed"
         assert len(provider_of(agent).requests) == 1
@@ -203,7 +178,7 @@ class TestOrder:
 
     def test_an_answer_that_was_not_stored_at_first_is_stored_once_with_the_next_turn(self) -> None:
         store = MemoryStore()
-        agent = make(text("one"), text("two"), store=store)
+        agent = make(text("one"), text("two"), session_db=store)
 
         async def main() -> None:
             async with agent:
@@ -276,7 +251,7 @@ class TestEmptyAndCutAnswers:
     def test_an_empty_turn_of_a_failed_stream_is_never_committed(self) -> None:
         store = MemoryStore()
         fails = error(failure(ErrorKind.AUTH))
-        [result] = run(make(fails, store=store), "go")
+        [result] = run(make(fails, session_db=store), "go")
         assert store.messages("s") == [UserMessage("go")]
         assert (result["turn_exit_reason"], result["error_kind"]) == ("provider_error", ErrorKind.AUTH)
 
@@ -420,7 +395,7 @@ class TestInput:
     @pytest.mark.parametrize("message", ["", "  \n", 3, None])
     def test_bad_messages_are_refused_before_anything_happens(self, message: object) -> None:
         store = MemoryStore()
-        agent = make(store=store)
+        agent = make(session_db=store)
 
         async def main() -> None:
             with pytest.raises(ConfigurationError):
