@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agents import Agent as PeerAgent
 from agents import OpenAIChatCompletionsModel, RunConfig, Runner, function_tool
-from contest.work import TOOL_ANSWER, Agent, past_texts, pooled, take_part
+from contest.openai_client import OverOneClient
+from contest.work import TOOL_ANSWER, past_texts, take_part
 from openai import AsyncOpenAI
 
 
@@ -38,19 +39,5 @@ class OneAgent:
         pass
 
 
-class Peers:
-    def __init__(self, base_url: str, _connections: int) -> None:
-        self._client = AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=600)
-
-    def new(self, past: int = 0) -> Agent:
-        return OneAgent(self._client, past)
-
-    async def batch(self, samples: int, workers: int) -> None:
-        await pooled(samples, workers, self.new)
-
-    async def close(self) -> None:
-        await self._client.close()
-
-
 if __name__ == "__main__":
-    take_part(Peers)
+    take_part(lambda base_url, _connections: OverOneClient(OneAgent, base_url))
