@@ -78,7 +78,7 @@ def static_steps() -> Iterator[Step]:
         yield types(str(folder), [folder], f"{folder}:.ci:.ci/checks")
     yield types("examples", [Path("examples")], "examples:examples/third_party/src:.ci")
     yield Step("layers", [["lint-imports", "--no-logo"]])
-    for check in ("async_audit", "sibling_ranges", "house_rules", "release_state"):
+    for check in ("async_audit", "sibling_ranges", "house_rules", "release_state", "api_names"):
         yield Step(f"audit {check}", [[sys.executable, f".ci/checks/{check}.py"]])
     yield Step("docs", [[*SITE, "-E", "docs", ".cache/site"]])
     yield Step("api contract", [[sys.executable, ".ci/checks/api_contract.py"]])

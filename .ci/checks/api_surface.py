@@ -65,7 +65,7 @@ class _Surface:
             top, _, rest = name.partition(".")
             module = packages[top][rest] if rest else packages[top]
             exports = sorted(str(export) for export in module.exports or ())
-            self.members[name] = {public: _exported(module, public) for public in exports}
+            self.members[name] = {public: exported(module, public) for public in exports}
         self.homes: dict[str, str] = {}
         for name, members in self.members.items():
             for public, member in members.items():
@@ -93,15 +93,16 @@ class _Surface:
         return path in self.homes or path.split(".")[0] not in self.own
 
 
-def _exported(module: griffe.Object | griffe.Alias, name: str) -> griffe.Object:
+def exported(module: griffe.Object | griffe.Alias, name: str) -> griffe.Object:
     """What `module` exports as `name`; a submodule of that name stands for what it defines under it."""
-    found = _target(module.members[name])
+    found = target(module.members[name])
     return (
-        _target(found.members[name]) if isinstance(found, griffe.Module) and name in found.members else found
+        target(found.members[name]) if isinstance(found, griffe.Module) and name in found.members else found
     )
 
 
-def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
+def target(member: griffe.Object | griffe.Alias) -> griffe.Object:
+    """What an import leads to in the end."""
     return member.final_target if isinstance(member, griffe.Alias) else member
 
 
@@ -133,8 +134,8 @@ def _class(member: griffe.Class, name: str, indent: str, surface: _Surface) -> I
 
 def _class_body(member: griffe.Class, indent: str, surface: _Surface) -> Iterator[str]:
     """Fields in their order, that of positional arguments; then methods by name, inherited ones too."""
-    members = {**_inherited(member), **member.members}
-    public = {name: _target(found) for name, found in members.items() if _is_public(name)}
+    members = {**inherited(member), **member.members}
+    public = {name: target(found) for name, found in members.items() if is_public(name)}
     for name, found in public.items():
         if isinstance(found, griffe.Attribute) and "property" not in found.labels:
             yield indent + _value(found, name)
@@ -146,7 +147,7 @@ def _class_body(member: griffe.Class, indent: str, surface: _Surface) -> Iterato
             yield from _definition(found, name, indent, surface)
 
 
-def _inherited(member: griffe.Class) -> dict[str, griffe.Object | griffe.Alias]:
+def inherited(member: griffe.Class) -> dict[str, griffe.Object | griffe.Alias]:
     """The members of bases whose sources are here; fields of the base come first, as structs have them."""
     found: dict[str, griffe.Object | griffe.Alias] = {}
     for base in reversed(member.mro()):
@@ -154,7 +155,8 @@ def _inherited(member: griffe.Class) -> dict[str, griffe.Object | griffe.Alias]:
     return found
 
 
-def _is_public(name: str) -> bool:
+def is_public(name: str) -> bool:
+    """Whether a member of a class is a promise, by its name."""
     return not name.startswith("_") or (name.startswith("__") and name not in _SILENT)
 
 

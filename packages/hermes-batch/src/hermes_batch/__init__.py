@@ -7,10 +7,11 @@ The smallest program, where `await` is allowed at the top:
     statistics = await BatchRunner("prompts.jsonl", run_name="first").run()
 """
 
-from hermes_batch.agent_options import FallbackModel
-from hermes_batch.compression_plan import CompressionSettings
-from hermes_batch.compression_report import CompressionMetrics, CompressionReport
+from hermes_batch.agent_options import AgentOptions, Approvals, FallbackModel, ProviderRouting
+from hermes_batch.compression_plan import CompressionSettings, CountTokens, Speaker
+from hermes_batch.compression_report import CompressionMetrics, CompressionOutcome, CompressionReport
 from hermes_batch.compressor import TrajectoryCompressor
+from hermes_batch.dataset import RowOrder
 from hermes_batch.distributions import DISTRIBUTIONS
 from hermes_batch.engines import RowEngine, RowJob
 from hermes_batch.errors import (
@@ -23,7 +24,8 @@ from hermes_batch.errors import (
     WorkerLostError,
 )
 from hermes_batch.progress import BarProgress, LineProgress, NoProgress, Progress
-from hermes_batch.records import Record, ToolStats, Turn
+from hermes_batch.records import Record, RecordStatus, ToolStats, Turn
+from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowLike
 from hermes_batch.rows import BadRow, PromptRow
 from hermes_batch.runner import BatchRunner
@@ -31,13 +33,17 @@ from hermes_batch.statistics import BatchStatistics
 
 __all__ = [
     "DISTRIBUTIONS",
+    "AgentOptions",
+    "Approvals",
     "BadRow",
     "BarProgress",
     "BatchRunner",
     "BatchStatistics",
     "CompressionMetrics",
+    "CompressionOutcome",
     "CompressionReport",
     "CompressionSettings",
+    "CountTokens",
     "DatasetError",
     "EngineLostError",
     "EngineStartError",
@@ -46,13 +52,18 @@ __all__ = [
     "NoProgress",
     "Progress",
     "PromptRow",
+    "ProviderRouting",
     "Record",
+    "RecordStatus",
     "RowEngine",
     "RowJob",
     "RowLike",
+    "RowOrder",
+    "RowSettings",
     "RunAbortedError",
     "RunExistsError",
     "RunLockedError",
+    "Speaker",
     "ToolStats",
     "TrajectoryCompressor",
     "Turn",

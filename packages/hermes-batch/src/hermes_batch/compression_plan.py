@@ -34,6 +34,7 @@ CountTokens = Callable[[str], int]
 """How many tokens a text has."""
 
 Speaker = Literal["human", "gpt", "tool"]
+"""Who says a turn that can be kept whole, in the words of the trajectory."""
 
 _SUMMARY: Final = "[CONTEXT SUMMARY]:"
 _STEP_LIMITS: Final = (3_000, 1_500, 700, 300, 150)

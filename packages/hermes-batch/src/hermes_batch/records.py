@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 RecordStatus = Literal["ok", "error", "discarded"]
+"""`ok`: the row has a trajectory; `error`: its agent failed; `discarded`: what came was not to be kept."""
 
 
 class ToolStats(Struct, frozen=True):

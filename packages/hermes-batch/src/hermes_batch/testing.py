@@ -14,9 +14,16 @@ from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import AgentRequest, ConversationResult, StreamCallback, TurnExitReason
 
-__all__ = ["ScriptedAgent", "ScriptedAgents", "conversation", "failed_conversation"]
+__all__ = [
+    "Behaviour",
+    "ScriptedAgent",
+    "ScriptedAgents",
+    "conversation",
+    "failed_conversation",
+]
 
 Behaviour = Callable[[str], ConversationResult | Awaitable[ConversationResult]]
+"""What a scripted agent answers to a prompt, now or when it is awaited."""
 
 _ECHO_TOOL: JsonObject = {
     "type": "function",

@@ -33,6 +33,7 @@ from hermes_loop.events import (
 )
 from hermes_loop.follow_ups import FollowUp
 from hermes_loop.options import UnexpectedOptionError
+from hermes_loop.route_specs import RouteGiven
 from hermes_loop.runtime import SupportsWholeTurn, WholeTurnAnswer, WholeTurnContext
 from hermes_loop.steering import SteerNote
 from hermes_loop.watching import SupportsTurnEvents, WatchContext
@@ -53,6 +54,7 @@ __all__ = [
     "ModelCallEnded",
     "ModelCallStarted",
     "RouteChanged",
+    "RouteGiven",
     "StatusChanged",
     "SteerDelivered",
     "SteerNote",

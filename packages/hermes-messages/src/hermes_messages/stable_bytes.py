@@ -15,7 +15,12 @@ from weakref import WeakKeyDictionary
 from hermes_messages.history import History, MessageLog
 from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 
-__all__ = ["EncodedHistory", "HistoryEncoder", "segments"]
+__all__ = [
+    "EncodedHistory",
+    "HistoryEncoder",
+    "SegmentEncoder",
+    "segments",
+]
 
 SegmentEncoder = Callable[[Sequence[Message]], bytes]
 """Encodes one segment for a wire: JSON objects joined by commas, without the brackets around them."""

@@ -33,28 +33,37 @@ from hermes_providers.timeouts import Timeouts
 if TYPE_CHECKING:
     from hermes_providers.adapter import HttpProvider
     from hermes_providers.chat_provider import chat_provider, wire_provider
+    from hermes_providers.credentials import Secret
     from hermes_providers.engines.httpx_engine import HttpxTransport
     from hermes_providers.entry_points import custom, from_profile, openai, openrouter
-    from hermes_providers.keys import KeyFunction, KeyPool, KeySource
-    from hermes_providers.limiter import RateLimiter
+    from hermes_providers.keys import KeyCallable, KeyFunction, KeyInput, KeyPool, KeySource
+    from hermes_providers.limiter import Permit, RateLimiter
     from hermes_providers.local_provider import LocalProvider
     from hermes_providers.route import Route
     from hermes_providers.transport import HttpOptions, Reply, Transport, make_transport
+
+from hermes_providers.prices import Dollars
+from hermes_providers.timeouts import StreamClock
+from hermes_providers.wire_names import WireName
 
 __all__ = [
     "KNOWN_MODELS",
     "AuthHeader",
     "CallIdRule",
     "ChatQuirks",
+    "Dollars",
     "HttpOptions",
     "HttpProvider",
     "HttpxTransport",
+    "KeyCallable",
     "KeyFunction",
+    "KeyInput",
     "KeyPool",
     "KeySource",
     "KnownModel",
     "LocalProvider",
     "MaxPrice",
+    "Permit",
     "Price",
     "Profile",
     "RateLimiter",
@@ -62,10 +71,13 @@ __all__ = [
     "Route",
     "Routing",
     "SSEParser",
+    "Secret",
     "ServerSentEvent",
+    "StreamClock",
     "Timeouts",
     "ToolNameRule",
     "Transport",
+    "WireName",
     "chat_provider",
     "classify",
     "cost_usd",
@@ -82,6 +94,10 @@ __all__ = [
 ]
 
 _LAZY = {
+    "KeyCallable": "keys",
+    "KeyInput": "keys",
+    "Permit": "limiter",
+    "Secret": "credentials",
     "HttpOptions": "transport",
     "HttpProvider": "adapter",
     "HttpxTransport": "engines.httpx_engine",

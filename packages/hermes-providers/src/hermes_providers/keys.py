@@ -17,6 +17,7 @@ from hermes_providers.rotation import AllResting, Rotation
 __all__ = ["FixedKey", "KeyFunction", "KeyInput", "KeyPool", "KeySource", "key_source"]
 
 KeyCallable = Callable[[], str] | Callable[[], Awaitable[str]]
+"""Returns the key, or can be awaited for it."""
 
 _REMEMBERED = 8
 

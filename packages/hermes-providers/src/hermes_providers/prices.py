@@ -11,7 +11,8 @@ from hermes_messages import Usage
 __all__ = ["Price", "cost_usd"]
 
 _MILLION = 1_000_000
-_Dollars = Annotated[float, Meta(ge=0)]
+Dollars = Annotated[float, Meta(ge=0)]
+"""US dollars, never less than none."""
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,10 +21,10 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Prompts of more than `long_above` tokens cost `long_prompt` instead, all of them; None there is unknown.
     """
 
-    input: _Dollars
-    output: _Dollars
-    cache_read: _Dollars | None = None
-    cache_write: _Dollars | None = None
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
     as_of: str = ""
     long_above: int | None = None
     long_prompt: Price | None = None

@@ -7,3 +7,4 @@ from typing import Literal
 __all__ = ["WireName"]
 
 WireName = Literal["openai_chat", "openai_responses", "anthropic_messages", "gemini"]
+"""The shapes of requests and answers that are spoken here."""

@@ -33,13 +33,14 @@ from hermes_store.records import (
     ModelUsage,
     RetentionReport,
 )
-from hermes_store.session_db import SessionDB
+from hermes_store.session_db import Journal, SessionDB, Synchronous
 
 __all__ = [
     "CallRecord",
     "Conversations",
     "ImportReport",
     "InterruptedCall",
+    "Journal",
     "ModelUsage",
     "RetentionReport",
     "SessionDB",
@@ -49,5 +50,6 @@ __all__ = [
     "StoreFileChangedError",
     "StoreFullError",
     "StoreReadOnlyError",
+    "Synchronous",
     "set_aside",
 ]

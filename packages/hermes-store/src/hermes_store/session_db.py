@@ -31,7 +31,11 @@ from hermes_store.sqlite_open import SqliteOptions
 __all__ = ["SessionDB"]
 
 Synchronous = Literal["NORMAL", "FULL"]
+"""What a commit waits for, in the words of SQLite: `FULL` survives a power cut, `NORMAL` may lose the last
+commits to one."""
 Journal = Literal["auto", "wal", "delete"]
+"""How SQLite keeps a commit whole: with a write-ahead log, with a file that is deleted, or by what the file
+system allows."""
 
 
 class SessionDB(

@@ -9,7 +9,7 @@ from hermes_tools.tool import FunctionTool, tool
 from hermes_tools.toolsets import ToolGroup
 
 if TYPE_CHECKING:
-    from hermes_tools.approval_policy import ApprovalPolicy, ApprovalRule
+    from hermes_tools.approval_policy import ApprovalAction, ApprovalPolicy, ApprovalRule, Judgement
     from hermes_tools.checkpoints import Checkpoint, CheckpointError, Checkpoints
     from hermes_tools.context import CallContext
     from hermes_tools.entry_points import build_executor
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from hermes_tools.middleware import Handler, Insert, Invocation, Middleware, Outcome
     from hermes_tools.settings import ExecutorSettings
 
+from hermes_tools.tool import ToolFunction
+
 __all__ = [
+    "ApprovalAction",
     "ApprovalPolicy",
     "ApprovalRule",
     "ArgumentsMismatchError",
@@ -32,16 +35,20 @@ __all__ = [
     "Handler",
     "Insert",
     "Invocation",
+    "Judgement",
     "Middleware",
     "Outcome",
     "PathRefusedError",
     "ToolFailure",
+    "ToolFunction",
     "ToolGroup",
     "build_executor",
     "tool",
 ]
 
 _LAZY = {
+    "Judgement": "approval_policy",
+    "ApprovalAction": "approval_policy",
     "ApprovalPolicy": "approval_policy",
     "ApprovalRule": "approval_policy",
     "CallContext": "context",

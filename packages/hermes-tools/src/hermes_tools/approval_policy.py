@@ -27,17 +27,18 @@ from hermes_messages import ConfigurationError, JsonObject
 from hermes_tools.commands import Command, UnreadableCommandError, commands_of, danger_of, shown
 from hermes_tools.commands.questions import is_fork_bomb
 
-__all__ = ["Action", "ApprovalPolicy", "ApprovalRule", "Judgement"]
+__all__ = ["ApprovalAction", "ApprovalPolicy", "ApprovalRule", "Judgement"]
 
-Action = Literal["allow", "ask", "deny"]
-_STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
+ApprovalAction = Literal["allow", "ask", "deny"]
+"""What becomes of a call: it runs, a person is asked, or it is refused."""
+_STRICTNESS: dict[ApprovalAction, int] = {"allow": 0, "ask": 1, "deny": 2}
 _SHOWN = 300
 
 
 class Judgement(Struct, frozen=True):
     """What the policy says of one call, and why."""
 
-    action: Action
+    action: ApprovalAction
     reason: str = ""
 
 
@@ -50,7 +51,7 @@ class ApprovalRule(Struct, frozen=True, forbid_unknown_fields=True):
     every call of the tool.
     """
 
-    action: Action
+    action: ApprovalAction
     tool: str = "*"
     pattern: str | None = None
     reason: str = ""
@@ -67,8 +68,8 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     rules: tuple[ApprovalRule, ...] = ()
-    dangerous: Action = "ask"
-    default: Action = "allow"
+    dangerous: ApprovalAction = "ask"
+    default: ApprovalAction = "allow"
     command_arguments: tuple[str, ...] = ("command", "cmd")
     typed_arguments: tuple[str, ...] = ("process.text",)
 
@@ -128,7 +129,7 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for command in commands:
             yield self._judge_command(tool, command)
 
-    def _actions(self, tool: str) -> list[Action]:
+    def _actions(self, tool: str) -> list[ApprovalAction]:
         """What rules for every command of `tool` say; those for some commands can not be applied."""
         return [rule.action for rule in self.rules if rule.pattern is None and fnmatchcase(tool, rule.tool)][
             :1
@@ -145,7 +146,7 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return _DEFAULTS[self.default]
 
 
-_DEFAULTS: dict[Action, Judgement] = {
+_DEFAULTS: dict[ApprovalAction, Judgement] = {
     "allow": Judgement("allow"),
     "ask": Judgement("ask", "every call is asked about"),
     "deny": Judgement("deny", "only what a rule allows is run"),

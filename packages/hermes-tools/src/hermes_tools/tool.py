@@ -36,6 +36,7 @@ from hermes_tools.schema import build_schema
 __all__ = ["FunctionTool", "tool"]
 
 ToolFunction = Callable[..., Awaitable[object]]
+"""An async function with named parameters; what it returns is the result of the call."""
 
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 _SCHEDULING = typing.get_args(Scheduling)

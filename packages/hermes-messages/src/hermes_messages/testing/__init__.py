@@ -22,8 +22,13 @@ Hello!
 
 from hermes_messages.testing.chaos import ChaosProvider, Fault, FaultKind
 from hermes_messages.testing.conformance import (
+    AskingExecutor,
     BrokenPromise,
     ConformanceError,
+    MakeAskingExecutor,
+    MakeExecutor,
+    MakeProvider,
+    MakeStore,
     check_approvals,
     check_executor,
     check_provider,
@@ -52,6 +57,7 @@ from hermes_messages.testing.tools import FunctionTool, ToolDouble, ToolFunction
 
 __all__ = [
     "Answer",
+    "AskingExecutor",
     "Broken",
     "BrokenPromise",
     "ChaosProvider",
@@ -62,6 +68,10 @@ __all__ = [
     "Gate",
     "Hang",
     "InterruptFlag",
+    "MakeAskingExecutor",
+    "MakeExecutor",
+    "MakeProvider",
+    "MakeStore",
     "MemoryStore",
     "ScriptExhaustedError",
     "ScriptStep",

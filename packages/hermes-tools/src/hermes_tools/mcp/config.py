@@ -23,7 +23,7 @@ _PLAIN_VALUE = re.compile(
 )
 _SECRET_OPTION = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
 
-Protocol = Literal["auto", "legacy"]
+ProtocolChoice = Literal["auto", "legacy"]
 """`auto`: the newest protocol that the server knows; `legacy`: those that begin with `initialize`."""
 
 
@@ -57,7 +57,7 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     timeout: float = 120.0
     connect_timeout: float = 30.0
-    protocol: Protocol = "auto"
+    protocol: ProtocolChoice = "auto"
     tools: ToolFilter = ToolFilter()
 
     def __repr__(self) -> str:
@@ -73,7 +73,7 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     timeout: float = 120.0
     connect_timeout: float = 30.0
-    protocol: Protocol = "auto"
+    protocol: ProtocolChoice = "auto"
     tools: ToolFilter = ToolFilter()
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["stdio", "http", "streamable-http", "streamable_http"] | None = None
     timeout: float = 120.0
     connect_timeout: float = 30.0
-    protocol: Protocol = "auto"
+    protocol: ProtocolChoice = "auto"
     tools: tuple[str, ...] | ToolFilter = ToolFilter()
     enabled: bool = True
 

@@ -51,6 +51,7 @@ class AskingExecutor(ToolExecutor, SupportsDecisions, Protocol):
 
 
 MakeAskingExecutor = Callable[[Sequence[Tool]], AskingExecutor | Awaitable[AskingExecutor]]
+"""Makes an executor with these tools, each of which asks before it runs."""
 
 
 async def check_approvals(make_executor: MakeAskingExecutor, *, limit_s: float = 20.0) -> None:

@@ -42,6 +42,7 @@ from hermes_messages.testing.tools import ToolDouble
 __all__ = ["MakeExecutor", "check_executor"]
 
 MakeExecutor = Callable[[Sequence[Tool]], ToolExecutor | Awaitable[ToolExecutor]]
+"""Makes an executor with these tools."""
 
 
 async def check_executor(make_executor: MakeExecutor, *, limit_s: float = 20.0) -> None:

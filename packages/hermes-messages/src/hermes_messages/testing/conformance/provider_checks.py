@@ -38,6 +38,7 @@ from hermes_messages.transcript_rules import is_blank
 __all__ = ["MakeProvider", "check_provider"]
 
 MakeProvider = Callable[[], Provider | Awaitable[Provider]]
+"""Makes a provider, each time a new one."""
 
 
 async def check_provider(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from hermes_messages.protocols.store import (
-    SessionStore,
     SupportsCompression,
     SupportsLeaseQueue,
     SupportsLeases,
@@ -20,10 +17,9 @@ from hermes_messages.testing.conformance.queue_checks import QueueChecks
 from hermes_messages.testing.conformance.report import BrokenPromise, ConformanceError, made, run_checks
 from hermes_messages.testing.conformance.search_checks import SearchChecks
 from hermes_messages.testing.conformance.session_checks import StateChecks, SuspensionChecks
+from hermes_messages.testing.conformance.store_samples import MakeStore
 
-__all__ = ["MakeStore", "check_store"]
-
-MakeStore = Callable[[], SessionStore | Awaitable[SessionStore]]
+__all__ = ["check_store"]
 
 
 async def check_store(

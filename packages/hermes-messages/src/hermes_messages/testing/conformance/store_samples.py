@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 MakeStore = Callable[[], SessionStore | Awaitable[SessionStore]]
+"""Makes a store, each time an empty one."""
 
 ODD_TEXTS = (
     "",
