@@ -101,6 +101,7 @@ STREAMS = st.lists(
     st.sampled_from(
         [
             b"data: a",
+            b"data: b\n\n",
             b"data:",
             b"data",
             b":c",

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hermes_messages import (
@@ -446,3 +446,71 @@ def test_no_json_breaks_the_reader(value: object) -> None:
         one.close()
     except ProviderError:
         pass
+
+
+def mostly(usual: list[object], *odd: object) -> st.SearchStrategy[object]:
+    """One of `usual`, now and then one of `odd`."""
+    return st.sampled_from([*usual * 6, *odd])
+
+
+CALLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "index": mostly([0, 1], "1", None, True, 1.0),
+            "id": mostly(["c1", "c2", "", None], 5),
+            "function": st.fixed_dictionaries(
+                {
+                    "name": mostly(["look", "", None, "submit_structured_answer"], 5),
+                    "arguments": mostly(["{", "{}", "", None], {"a": 1}),
+                }
+            ),
+        }
+    ),
+    max_size=2,
+)
+CHOICES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "index": mostly([0], 1, "0", None),
+            "finish_reason": mostly([None, "", " ", "stop", "tool_calls", "Error"], 3),
+            "delta": st.fixed_dictionaries(
+                {
+                    "content": mostly([None, "", "text", "\u2028"], 3, ["part"]),
+                    "tool_calls": st.none() | CALLS,
+                },
+                optional={"reasoning": mostly([None], "why"), "refusal": mostly([None], "no")},
+            ),
+        }
+    ),
+    max_size=2,
+)
+CHUNKS = st.fixed_dictionaries(
+    {"choices": CHOICES},
+    optional={
+        "id": mostly(["a", "b", "", None], 5),
+        "model": mostly(["m", "", None], 5),
+        "object": mostly(["chat.completion.chunk", "", None], "error"),
+        "usage": mostly([None, {}, {"prompt_tokens": 3, "completion_tokens": 4}, {"a": [{}]}, 7]),
+    },
+)
+
+
+def call_of(call_id: str, name: str, finish: str) -> dict[str, object]:
+    call = {"index": 0, "id": call_id, "function": {"name": name, "arguments": "{}"}}
+    return {
+        "choices": [{"index": 0, "delta": {"content": "", "tool_calls": [call]}, "finish_reason": finish}]
+    }
+
+
+@example([call_of("", "look", "tool_calls"), call_of("c1", "submit_structured_answer", "tool_calls")])
+@example([call_of("c1", "submit_structured_answer", "tool_calls")])
+@example([call_of("c1", "look", " ERROR ")])
+@given(st.lists(CHUNKS, max_size=4))
+def test_chunks_that_are_typed_say_what_the_tolerant_reader_hears(values: list[dict[str, object]]) -> None:
+    def heard(further: dict[str, object]) -> list[Delta] | str:
+        try:
+            return deltas(*({**value, **further} for value in values))
+        except ProviderError as error:
+            return error.kind.name
+
+    assert heard({}) == heard({"x_groq": {}})  # one with that field is not typed

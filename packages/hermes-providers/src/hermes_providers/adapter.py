@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +33,7 @@ from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.classify import classify, overflowed_silently
-from hermes_providers.credentials import Secret, masked_errors
+from hermes_providers.credentials import MaskedErrors, Secret
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
 from hermes_providers.prices import cost_usd
@@ -221,14 +221,9 @@ class HttpProvider:
     def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
-    @asynccontextmanager
-    async def _post(
-        self, url: str, key: Secret | None, body: bytes, clock: StreamClock
-    ) -> AsyncGenerator[Reply, None]:
+    def _post(self, url: str, key: Secret | None, body: bytes, clock: StreamClock) -> MaskedErrors[Reply]:
         headers = self._route.request_headers(key, self._wire.headers)
-        with masked_errors(self._route.secrets):
-            async with self._transport.post(url, headers, body, clock) as reply:
-                yield reply
+        return MaskedErrors(self._transport.post(url, headers, body, clock), self._route.secrets)
 
     async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
         """The start of an error's body; what came of it when the rest is late or lost."""

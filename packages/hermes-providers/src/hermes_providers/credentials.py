@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from types import TracebackType
+from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from hermes_messages import ConfigurationError, ProviderError
@@ -13,6 +15,7 @@ from hermes_messages.addresses import shown_url
 from hermes_providers.profiles import Profile
 
 __all__ = [
+    "MaskedErrors",
     "Secret",
     "check_base_url",
     "check_header",
@@ -23,6 +26,8 @@ __all__ = [
     "masked_errors",
     "query_secrets",
 ]
+
+T = TypeVar("T")
 
 _MAX_LABEL = 63  # RFC 1035 section 2.3.4
 _MASK = "***"
@@ -155,6 +160,8 @@ def join_url(base_url: str, path: str) -> str:
 
 def query_secrets(url: str) -> tuple[str, ...]:
     """What the query of an address holds that must not be shown: some gateways take their key there."""
+    if "?" not in url:
+        return ()
     return tuple(value for name, value in parse_qsl(urlsplit(url).query) if _SECRET_FIELD.search(name))
 
 
@@ -165,11 +172,49 @@ def masked_errors(secrets: Callable[[], Iterable[str]]) -> Iterator[None]:
     try:
         yield
     except ProviderError as error:
-        hidden = tuple(secrets())
-        error.args = tuple(mask(part, hidden) if isinstance(part, str) else part for part in error.args)
-        if any(mask(text := str(cause), hidden) != text for cause in _causes(error)):
-            error.__cause__ = error.__context__ = None
+        _mask_error(error, secrets())
         raise
+
+
+class MaskedErrors(Generic[T]):
+    """Enters `inner`; its errors, and those of who uses it, are as with `masked_errors`.
+
+    Each request enters one, and a generator would cost more.
+    """
+
+    __slots__ = ("_inner", "_secrets")
+
+    def __init__(self, inner: AbstractAsyncContextManager[T], secrets: Callable[[], Iterable[str]]) -> None:
+        self._inner = inner
+        self._secrets = secrets
+
+    async def __aenter__(self) -> T:
+        try:
+            return await self._inner.__aenter__()
+        except ProviderError as error:
+            _mask_error(error, self._secrets())
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        if isinstance(error, ProviderError):
+            _mask_error(error, self._secrets())
+        try:
+            return await self._inner.__aexit__(kind, error, traceback)
+        except ProviderError as last:
+            _mask_error(last, self._secrets())
+            raise
+
+
+def _mask_error(error: ProviderError, secrets: Iterable[str]) -> None:
+    hidden = tuple(secrets)
+    error.args = tuple(mask(part, hidden) if isinstance(part, str) else part for part in error.args)
+    if any(mask(text := str(cause), hidden) != text for cause in _causes(error)):
+        error.__cause__ = error.__context__ = None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -78,9 +78,10 @@ class SSEParser:
         if b"\n" not in chunk and b"\r" not in chunk:
             self._keep(chunk)
             return []
-        if not self._data and not self._at_start and not self._name:
+        if not self._data and not self._name:
             plain = self._plain_events(chunk)
             if plain is not None:
+                self._at_start = False
                 return plain
         lines = chunk.splitlines()
         last = chunk[-1]

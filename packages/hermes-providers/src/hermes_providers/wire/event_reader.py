@@ -15,11 +15,11 @@ from hermes_providers.streaming.json_text import read_tolerantly
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.wire.base import ErrorReader
 
-__all__ = ["EventReader"]
+__all__ = ["UNREADABLE", "EventReader"]
 
 T = TypeVar("T")
 
-_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """No JSON or of another shape, halves of characters where none may be, nested too deep."""
 
 
@@ -64,11 +64,11 @@ class EventReader(ABC, Generic[T]):
         odd = False
         try:
             said: T | None = self._decode(data)
-        except _UNREADABLE:
+        except UNREADABLE:
             odd = True
             try:
                 said = self._convert(read_tolerantly(data))
-            except _UNREADABLE:
+            except UNREADABLE:
                 if not event.terminated:
                     return []
                 raise self._read_error(data) from None
@@ -80,11 +80,11 @@ class EventReader(ABC, Generic[T]):
         answer of this wire."""
         try:
             return self._read_plain(body)
-        except _UNREADABLE:
+        except UNREADABLE:
             pass
         try:
             return self._read_plain(dump(read_tolerantly(body)))
-        except _UNREADABLE:
+        except UNREADABLE:
             raise self._read_error(body) from None
 
     def close(self) -> list[Delta]:

@@ -29,8 +29,8 @@ from hermes_providers.profiles import ChatQuirks
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
-from hermes_providers.wire.event_reader import EventReader
-from hermes_providers.wire.openai_chat_text import text_decoder
+from hermes_providers.wire.event_reader import UNREADABLE, EventReader
+from hermes_providers.wire.openai_chat_typed import TypedChunk, chunk_decoder
 from hermes_providers.wire.output_tool import AnswerCalls
 from hermes_providers.wire.reasoning_details import ReasoningDetails
 
@@ -67,25 +67,46 @@ class ChatStreamReader(EventReader[_Chunk]):
 
     def __init__(self, quirks: ChatQuirks, read_error: ErrorReader) -> None:
         super().__init__(read_error)
-        self._decode_text = text_decoder((*quirks.reasoning_read, quirks.replay_field or ""))
-        self._text_misses = 0
+        self._decode_typed = chunk_decoder((*quirks.reasoning_read, quirks.replay_field or ""))
+        self._typed_misses = 0
         self._quirks = quirks
         self._details = ReasoningDetails()
         self._answers = AnswerCalls()
         self._meta: tuple[str | None, str | None] = (None, None)
 
     def feed(self, event: ServerSentEvent) -> list[Delta]:
-        """As `EventReader.feed`. Nearly all events of a long answer are a piece of text and nothing else."""
-        if self._text_misses < _MOST_MISSES and not (event.name or self._done or self._halves.waiting):
+        """As `EventReader.feed`. Nearly all events are exactly what the documents say."""
+        data = event.data
+        if (
+            self._typed_misses < _MOST_MISSES
+            and data.startswith(b"{")
+            and not (event.name or self._done or self._halves.waiting)
+        ):
             try:
-                said = self._decode_text(event.data)
-            except (msgspec.MsgspecError, UnicodeError):
-                self._text_misses += 1  # a host whose pieces never are so is asked no more
+                said = self._decode_typed(data)
+            except UNREADABLE:
+                self._typed_misses += 1  # a host whose chunks never are so is asked no more
             else:
-                if (said.model, said.id) == self._meta and len(said.choices) == 1:
-                    self._text_misses = 0
-                    return [TextChunk(said.choices[0].delta.content)]
+                self._typed_misses = 0
+                return self._read_typed(said, data)
         return super().feed(event)
+
+    def _read_typed(self, said: TypedChunk, data: bytes) -> list[Delta]:
+        """What the tolerant reader makes of the same chunk, without looking at each field."""
+        deltas = self._new_meta(said.model or None, said.id or None)
+        if said.usage is not None:
+            self._add_usage(said.usage, deltas)
+        for choice in said.choices:
+            delta = choice.delta
+            if delta.content is not None:
+                deltas.append(TextChunk(delta.content))
+            for call in delta.tool_calls or ():
+                function = call.function
+                fragment = ToolCallChunk(call.index, call.id or None, function.name, function.arguments)
+                deltas.append(self._answers.take(fragment))
+            if choice.finish_reason is not None:
+                self._add_finish(choice.finish_reason, data, deltas)
+        return deltas
 
     def _decode(self, data: bytes) -> _Chunk:
         return _decoder.decode(data)
@@ -120,11 +141,7 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         if _is_error(chunk):
             raise self._read_error(data)
-        deltas: list[Delta] = []
-        meta = (_string(chunk.model) or None, _string(chunk.id) or None)
-        if meta != self._meta:
-            self._meta = meta
-            deltas.append(MetaChunk(*meta))
+        deltas = self._new_meta(_string(chunk.model) or None, _string(chunk.id) or None)
         self._add_usage(chunk.usage, deltas)
         if isinstance(chunk.x_groq, dict):
             self._add_usage(chunk.x_groq.get("usage"), deltas)
@@ -138,14 +155,25 @@ class ChatStreamReader(EventReader[_Chunk]):
         if isinstance(said, dict):
             self._read_delta(said, deltas)
         self._add_usage(choice.usage, deltas)
-        reason = choice.finish_reason
-        if choice.error or (
-            isinstance(reason, str) and reason.strip().lower() in self._quirks.error_finishes
-        ):
-            raise self._read_error(msgspec.json.encode({"error": choice.error}) if choice.error else data)
-        if isinstance(reason, str) and reason.strip():
+        if choice.error:
+            raise self._read_error(msgspec.json.encode({"error": choice.error}))
+        if isinstance(choice.finish_reason, str):
+            self._add_finish(choice.finish_reason, data, deltas)
+
+    def _new_meta(self, model: str | None, response_id: str | None) -> list[Delta]:
+        meta = (model, response_id)
+        if meta == self._meta:
+            return []
+        self._meta = meta
+        return [MetaChunk(model, response_id)]
+
+    def _add_finish(self, reason: str, data: bytes, deltas: list[Delta]) -> None:
+        word = reason.strip()
+        if word.lower() in self._quirks.error_finishes:
+            raise self._read_error(data)
+        if word:
             self._finished = True
-            answered = self._answers.seen and self._answers.only and "tool" in reason.lower()
+            answered = self._answers.seen and self._answers.only and "tool" in word.lower()
             deltas.append(FinishChunk("stop" if answered else reason))
 
     def _read_delta(self, said: JsonObject, deltas: list[Delta]) -> None:
