@@ -19,7 +19,9 @@ import pytest
 from hermes_loop import AIAgent
 from hermes_loop.turn_result import TurnResult
 from hermes_messages import JsonObject
+from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import ScriptedProvider, SimpleExecutor, call, calls, text
+from loop_help import make, run
 
 Result = dict[str, Any]
 
@@ -211,3 +213,8 @@ def test_a_whole_result_of_a_turn_can_be_copied_pickled_and_encoded() -> None:
     assert msgspec.json.decode(msgspec.json.encode(result)) == expected
     assert json.loads(json.dumps(result, default=msgspec.to_builtins)) == expected
     assert pickle.loads(pickle.dumps(result)) == result == copy.deepcopy(result)
+
+
+def test_a_result_comes_back_from_json_as_what_it_was() -> None:
+    [result] = run(make(calls(call("look", {"at": "a"})), text("ok")), "go")
+    assert msgspec.json.decode(msgspec.json.encode(result), type=ConversationResult) == result

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+import hermes_messages
 from hermes_messages import (
     AssistantMessage,
     ImagePart,
@@ -18,13 +19,15 @@ from hermes_messages import (
     Usage,
     UserMessage,
     add_usage,
+    approvals,
     content_text,
     decode_message,
     decode_messages,
     encode_message,
     encode_messages,
+    protocols,
 )
-from hermes_messages.protocols import ProviderOptions
+from hermes_messages.protocols import ProviderOptions, SessionInfo
 from message_strategies import any_messages
 
 
@@ -33,6 +36,24 @@ def test_json_round_trip_is_exact(messages: list[Message]) -> None:
     assert decode_messages(encode_messages(messages)) == messages
     assert decode_messages(encode_messages(tuple(messages)).decode()) == messages
     assert [decode_message(encode_message(message)) for message in messages] == messages
+
+
+STRUCTS = {
+    thing.__name__: thing
+    for module in (hermes_messages, protocols, approvals)
+    for thing in vars(module).values()
+    if isinstance(thing, type) and issubclass(thing, msgspec.Struct)
+}
+
+
+@pytest.mark.parametrize("struct", STRUCTS.values(), ids=STRUCTS)
+def test_every_public_struct_is_a_type_that_msgspec_decodes(struct: type[msgspec.Struct]) -> None:
+    msgspec.json.Decoder(struct)
+
+
+def test_what_is_known_of_a_session_goes_through_json() -> None:
+    known = SessionInfo(source="here", metadata={"a": [1, {"b": None}]})
+    assert msgspec.json.decode(msgspec.json.encode(known), type=SessionInfo) == known
 
 
 def test_none_and_empty_stay_apart_in_json() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from hermes_messages import ToolDeclarationError
+from hermes_messages import JsonObject, JsonValue, ToolDeclarationError
 from hermes_messages.protocols import ToolCallContext
 from hermes_tools import CallContext, FunctionTool, tool
 
@@ -139,6 +139,16 @@ def test_hints_of_every_kind_are_read_and_reach_the_function_as_what_they_say(be
     assert (second.status, third.status) == ("error", "error")
     assert "$.times" in second.content
     assert "$.shape" in third.content
+
+
+def test_a_parameter_may_be_any_json(bench: Any) -> None:
+    @tool
+    async def keep(value: JsonValue, more: JsonObject) -> str:
+        """Keep it."""
+        return f"{value} {more}"
+
+    [result] = bench.run(bench.call("keep", {"value": [1, None], "more": {"a": {}}}), tools=(keep,))
+    assert result.content == "[1, None] {'a': {}}"
 
 
 def test_the_context_tells_where_and_for_whom_a_call_runs(bench: Any) -> None:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from hermes_messages import ConfigurationError
-
-if TYPE_CHECKING:
-    from hermes_messages.argument_text import JsonValue
-else:  # options are read back from bytes by their types, and msgspec can not read a type that names itself
-    JsonValue = object
+from hermes_messages import ConfigurationError, JsonValue
 
 __all__ = ["AgentOptions", "Approvals", "FallbackModel", "ProviderRouting"]
 

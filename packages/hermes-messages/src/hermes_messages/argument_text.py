@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -43,8 +43,11 @@ __all__ = [
     "parse_arguments_tolerantly",
 ]
 
-JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
-"""Anything that JSON can hold."""
+if TYPE_CHECKING:
+    JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+    """Anything that JSON can hold."""
+else:  # a type that names itself says nothing to msgspec, which decodes structs that hold such values
+    JsonValue = Any
 JsonObject: TypeAlias = dict[str, JsonValue]
 """A JSON object: arguments of a call, metadata, settings."""
 
