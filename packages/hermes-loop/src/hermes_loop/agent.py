@@ -92,8 +92,7 @@ class AIAgent:
 
     What is kept: `session_db` and `session_id`; `source`, `session_metadata` and `parent_session_id` are
     stored with a new session; a turn's lease ends after `lease_ttl_s` seconds without renewal.
-    `rerun_idempotent_tools` runs calls again that a crash left without a result, of tools that say they
-    are idempotent. `save_trajectories` (True: here, or a directory) adds each turn to a JSONL file.
+    `save_trajectories` (True: here, or a directory) adds each turn to a JSONL file.
 
     Who is told: `event_callback` of everything, the other callbacks of one thing each;
     `clarify_callback` and `approval_callback` are asked. `hooks` change turns or watch them; `skip_memory`

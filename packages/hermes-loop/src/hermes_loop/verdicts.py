@@ -101,10 +101,9 @@ class Completed(Struct, frozen=True, tag=True):
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """One attempt failed. `shown_text`: the host already saw text of it."""
+    """One attempt failed."""
 
     error: ProviderError
-    shown_text: bool
 
 
 class Retry(Struct, frozen=True, tag=True):

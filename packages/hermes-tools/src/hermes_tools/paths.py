@@ -41,10 +41,6 @@ class Workspace:
                 return files.Place(real_root, real.relative_to(real_root).parts)
         raise PathRefusedError(f"{path} is outside the working directory {self.cwd}; use a path inside it")
 
-    async def resolve(self, path: str) -> str:
-        """The real path of `path`. Raises `PathRefusedError`."""
-        return (await self.place(path)).path
-
     async def shown(self, real: str) -> str:
         """A resolved path as the model is shown it: relative to the working directory where it is inside."""
         root = await files.real_path(self.cwd)

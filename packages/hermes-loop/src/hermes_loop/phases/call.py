@@ -219,13 +219,13 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
                     elif isinstance(event, TextDelta):
                         turn.attempt_parts.append(event.text)
         except ProviderError as error:
-            return Failed(error, shown_text=bool(turn.attempt_text))
+            return Failed(error)
         except Exception as error:  # a bug of this provider: another route may answer
             if isinstance(error, HermesError) or not deps.routes.several:
                 raise
             log_phase(turn, "perform_api_call", "InternalError", logging.ERROR, traceback.format_exc())
             bug = ProviderError(f"a bug: {type(error).__name__}: {error}", kind=ErrorKind.UNKNOWN)
-            return Failed(bug, shown_text=bool(turn.attempt_text))
+            return Failed(bug)
         finally:
             turn.live_attempt = None
     if response is None:
@@ -233,7 +233,7 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
         if stop is not None:
             return stop
         cut_off = ProviderError("the stream ended without a response", kind=ErrorKind.TRANSPORT)
-        return Failed(cut_off, shown_text=bool(turn.attempt_text))
+        return Failed(cut_off)
     await turn.events.attempt_succeeded()
     _account(turn, request, response)
     return Completed(response)
