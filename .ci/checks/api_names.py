@@ -1,14 +1,17 @@
-"""Every name of ours in a public signature is public itself.
+"""Every name of ours in a public signature is public itself, and what is read most has a text.
 
     python .ci/checks/api_names.py [ROOT]
 
 hidden     a parameter, a result, a field or an alias that is public is written with a name that no module of
            .ci/api.toml has in its `__all__`: who uses it has no name for what they hold
+untold     a field of a class in the list `told` of .ci/api.toml has neither a text of its own nor a place, in
+           backticks, in that of its class
 opaque     what the table `opaque` of .ci/api.toml lets through, with the reason, is still hidden and in use
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +24,11 @@ SETTINGS = ".ci/api.toml"
 
 
 def check(root: Path) -> Iterator[Finding]:
-    """Both rules over all listed modules below `root`."""
+    """All rules over all listed modules below `root`."""
     settings = tomllib.loads((root / SETTINGS).read_text("utf-8"))
     opaque = set(settings.get("opaque", {}))
     packages = load_packages(root)
+    yield from untold(packages, settings.get("told", []))
     modules = [found for names in settings["modules"].values() for found in listed(packages, names)]
     public = {
         member.path: member
@@ -43,6 +47,27 @@ def check(root: Path) -> Iterator[Finding]:
             yield Finding(user, 0, "hidden", f"is written with {used}, which is not public")
     for name in sorted(opaque - {used for _, used in uses}):
         yield Finding(SETTINGS, 0, "opaque", f"no public signature is written with {name}, or it is public")
+
+
+def untold(packages: dict[str, griffe.Module], names: list[str]) -> Iterator[Finding]:
+    """What is to be told in the classes of these names and is not."""
+    for name in names:
+        home, _, last = name.rpartition(".")
+        modules = list(listed(packages, [home]))
+        found = exported(modules[0], last) if modules and last in modules[0].members else None
+        if not isinstance(found, griffe.Class):
+            yield Finding(SETTINGS, 0, "untold", f"{name} is no class")
+            continue
+        text = found.docstring.value if found.docstring else ""
+        for field, member in found.members.items():
+            is_field = isinstance(member, griffe.Attribute) and "property" not in member.labels
+            if is_field and is_public(field) and not (member.docstring or mentions(text, field)):
+                yield Finding(f"{name}.{field}", 0, "untold", "says nothing of what it holds")
+
+
+def mentions(text: str, field: str) -> bool:
+    """Whether a docstring has this name between backticks."""
+    return bool(re.search(rf"`[^`]*\b{field}\b[^`]*`", text))
 
 
 def listed(packages: dict[str, griffe.Module], names: list[str]) -> Iterator[griffe.Module]:

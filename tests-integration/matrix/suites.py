@@ -93,7 +93,8 @@ def copy_tests(tree: Path, target: Path) -> Path:
     for name in ("tests-integration", "docs", "examples"):
         shutil.copytree(tree / name, target / name, ignore=unwanted)
     (target / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "no_skips.py", target / ".ci")
+    for name in ("no_skips.py", "browser.py"):
+        shutil.copy(ROOT / ".ci" / name, target / ".ci")
     shutil.copy(Path(__file__).with_name("selecting.py"), target / ".ci")
     shutil.copy(ROOT / "pyproject.toml", target)  # this tree's marks are known to this tree's plugin
     node = ROOT / ".cache" / "node"

@@ -87,3 +87,12 @@ def test_an_opaque_name_passes_as_long_as_it_is_needed(tmp_path: Path) -> None:
     assert findings(tmp_path / "used", "f", "def f() -> Part: ...", settings) == []
     [unused] = findings(tmp_path / "unused", "f", "def f() -> int: ...", settings)
     assert unused.startswith(".ci/api.toml: opaque: no public signature is written with acme.inner.Part")
+
+
+def test_a_field_without_a_word_is_found_where_each_is_to_have_one(tmp_path: Path) -> None:
+    settings = 'told = ["acme.C", "acme.D"]\n' + SETTINGS
+    public = 'class C:\n    """`a` is one."""\n    a: int\n    b: int\n    """Two."""\n    c: int'
+    assert findings(tmp_path, "C", public, settings) == [
+        ".ci/api.toml: untold: acme.D is no class",
+        "acme.C.c: untold: says nothing of what it holds",
+    ]

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pytest
 from msgspec.structs import replace
 
@@ -246,6 +245,7 @@ def test_a_run_without_rows_and_a_damaged_one_are_told(tmp_path: Path) -> None:
 
 
 def test_compressed_rows_export_and_load_like_the_others(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="the library `datasets` is not installed")
     files = finished_run(tmp_path, ["1 short", "9 long"])
     compress(tmp_path, summing_up())
     target = tmp_path / "o.jsonl"

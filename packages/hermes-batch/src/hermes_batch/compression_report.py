@@ -31,16 +31,24 @@ class CompressionMetrics(Struct, frozen=True, kw_only=True):
     it) say which were replaced, -1 where none were. `ratio` is compressed to original tokens."""
 
     outcome: CompressionOutcome
+    """What was done."""
     original_tokens: int
+    """Before."""
     compressed_tokens: int
+    """After."""
     ratio: float
     original_turns: int
+    """Steps before."""
     compressed_turns: int
+    """Steps after."""
     turns_removed: int
+    """Steps that are gone, the summary that came instead set off."""
     span_begin: int = -1
     span_end: int = -1
     summary_failed: bool = False
+    """A summary was asked for and there is none."""
     still_over_limit: bool = False
+    """The result is longer than the target."""
 
 
 class CompressedRecord(Record, frozen=True, kw_only=True):
@@ -69,7 +77,9 @@ class CompressionReport(Struct, frozen=True, kw_only=True):
     """
 
     run_name: str
+    """Which run this is."""
     target_tokens: int
+    """What a trajectory was to be shorter than."""
     trajectories: int = 0
     under_target: int = 0
     summarised: int = 0
@@ -78,19 +88,31 @@ class CompressionReport(Struct, frozen=True, kw_only=True):
     kept: int = 0
     dropped: int = 0
     still_over_limit: int = 0
+    """Trajectories that are longer all the same."""
     tokens_before: int = 0
+    """Before compression."""
     tokens_after: int = 0
+    """After it."""
     ratio: float = 1.0
     turns_before: int = 0
+    """Steps before."""
     turns_after: int = 0
+    """Steps after."""
     turns_removed: int = 0
+    """Steps that are gone, the summaries that came instead set off."""
     summaries: int = 0
     summaries_failed: int = 0
+    """Trajectories whose span got no summary."""
     summary_api_calls: int = 0
+    """Requests to models for all summaries."""
     summary_input_tokens: int = 0
+    """All tokens of these requests."""
     summary_output_tokens: int = 0
+    """All tokens of the answers to them."""
     summary_cost_usd: float = 0.0
+    """In US dollars."""
     summary_cost_known: int = 0
+    """Summaries whose host gave what they cost."""
     interrupted: bool = False
 
 

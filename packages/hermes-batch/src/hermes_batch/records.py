@@ -51,29 +51,47 @@ class Record(Struct, frozen=True, kw_only=True):
     """
 
     prompt_index: int
+    """The place of the row in the dataset, from 0."""
     id: str
+    """The id that the row gives itself, or ""."""
     row_hash: str
+    """The hash of what the row asks: the same row is known again by it after a change of the dataset."""
     status: RecordStatus
+    """How the row ended."""
     reason: str
+    """Why the turn ended (`TurnExitReason`), or why there is no trajectory."""
     error: str
+    """For people; "" where nothing failed."""
     conversations: tuple[Turn, ...]
+    """The trajectory; empty where there is none."""
     completed: bool
+    """The model gave its final answer."""
     partial: bool
+    """What there is, is not the whole answer."""
     run_again: bool
     api_calls: int
+    """Requests to models for this row."""
     toolsets_used: tuple[str, ...]
+    """The toolsets that the agent was given."""
     tool_stats: Mapping[str, ToolStats]
     tool_error_counts: Mapping[str, int]
     model: str
+    """The model that was asked last, "" when none was."""
     provider: str
+    """The host that was asked last, "" when none was."""
     session_id: str
+    """The session of the row, which is in the store where the run keeps one."""
     input_tokens: int
+    """All tokens of the requests, cached ones included."""
     output_tokens: int
+    """All tokens of the answers, reasoning included."""
     usage_known: bool
     cost_usd: float
+    """In US dollars."""
     cost_known: bool
     duration_s: float
     finished_at: str
+    """UTC, in the form of ISO 8601."""
     metadata: str
 
 

@@ -21,24 +21,36 @@ class BatchStatistics(Struct, frozen=True, kw_only=True):
     """
 
     run_name: str
+    """Which run this is."""
     total: int
     ok: int
     error: int
     discarded: int
     pending: int
     api_calls: int
+    """Requests to models for all rows."""
     tool_stats: dict[str, ToolStats]
+    """Calls of each tool, summed over the rows."""
     rows_with_tools: int
+    """Rows in which a tool was called."""
     rows_with_reasoning: int
+    """Rows in which a step of the model holds reasoning."""
     input_tokens: int
+    """All tokens of the requests, cached ones included."""
     output_tokens: int
+    """All tokens of the answers, reasoning included."""
     usage_known: int
     cost_usd: float
+    """In US dollars."""
     cost_known: int
     duration_s_median: float
+    """Half of the rows took at most this."""
     duration_s_p90: float
+    """Nine rows of ten took at most this."""
     duration_s_max: float
+    """What the longest row took."""
     errors_by_kind: dict[str, int]
+    """How many rows are not `ok`, by `Record.reason`."""
     interrupted: bool = False
     aborted: str = ""
 

@@ -11,7 +11,8 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """Tokens and cost. None means unknown, which is not 0.
 
     `input_tokens` counts the whole prompt, what was read from and written to a prompt cache included;
-    `output_tokens` counts everything generated, `reasoning_tokens` included. `cost_usd` is in US dollars.
+    `cache_read_tokens` and `cache_write_tokens` are these two parts. `output_tokens` counts everything
+    generated, `reasoning_tokens` included. `cost_usd` is in US dollars.
     """
 
     input_tokens: int | None = None

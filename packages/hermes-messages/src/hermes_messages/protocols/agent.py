@@ -53,14 +53,23 @@ class RouteUse(TypedDict):
     """What a turn used of one model on one host. Figures that the host did not give are None."""
 
     provider: str
+    """The name of the host."""
     model: str
+    """The model, by the name that the host was asked for it with."""
     api_calls: int
+    """How often the model was asked."""
     input_tokens: int | None
+    """All tokens of the requests, cached ones included."""
     output_tokens: int | None
+    """All tokens of the answers, reasoning included."""
     cache_read_tokens: int | None
+    """Those of `input_tokens` that the host had kept."""
     cache_write_tokens: int | None
+    """Those of `input_tokens` that the host keeps for later."""
     reasoning_tokens: int | None
+    """Those of `output_tokens` that are reasoning."""
     cost_usd: float | None
+    """In US dollars."""
 
 
 class ConversationResult(TypedDict):
@@ -83,28 +92,43 @@ class ConversationResult(TypedDict):
     transcript: tuple[Message, ...]
     completed: bool
     api_calls: int
+    """How often a model was asked in this turn."""
     partial: bool
     interrupted: bool
+    """The turn was stopped from outside."""
     failed: bool
+    """The turn did not come to an answer, and `error` says why."""
     error: str | None
+    """For people; None where nothing failed."""
     turn_exit_reason: TurnExitReason
+    """Why the turn ended."""
     session_id: str
+    """The conversation, in the store and for hosts."""
     task_id: str
+    """What the tools of this turn ran for: their folders and processes go by it."""
     turn_id: str
+    """This turn alone."""
     model: str
     provider: str
     input_tokens: int | None
+    """All tokens of the requests of this turn, cached ones included."""
     output_tokens: int | None
+    """All tokens of the answers of this turn, reasoning included."""
     cache_read_tokens: int | None
+    """Those of `input_tokens` that the hosts had kept."""
     cache_write_tokens: int | None
+    """Those of `input_tokens` that the hosts keep for later."""
     reasoning_tokens: int | None
+    """Those of `output_tokens` that are reasoning."""
     cost_usd: float | None
+    """In US dollars."""
     usage_by_route: list[RouteUse]
     error_kind: ErrorKind | None
     tools: list[JsonObject]
     pending_approvals: list[JsonObject]
     saved: bool
     cleanup_errors: list[str]
+    """What went wrong when the turn was over and did not change its result, a line each."""
 
 
 class Agent(Protocol):
@@ -135,13 +159,20 @@ class AgentRequest(Struct, frozen=True, kw_only=True):
     """
 
     session_id: str
+    """The conversation of the job; one that the store does not have begins."""
     task_id: str
+    """What the tools run for: their folders and processes go by it."""
     cwd: str
+    """The directory of file tools and commands."""
     source: str = "library"
+    """Who asks, as the store notes it."""
     toolsets: tuple[str, ...] | None = None
+    """The names of the toolsets that the agent may use."""
     max_iterations: int | None = None
+    """The most requests to the model in a turn."""
     system_prompt: str | None = None
     metadata: Mapping[str, JsonValue] = {}
+    """Kept with the session in the store."""
     image: str | None = None
 
 

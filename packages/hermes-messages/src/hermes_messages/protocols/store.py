@@ -49,33 +49,56 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
     source: str = "library"
     title: str | None = None
+    """A name for people."""
     model: str | None = None
+    """The model that the session is held with."""
     provider: str | None = None
+    """The host of that model."""
     cwd: str | None = None
+    """The directory that the session works in."""
     parent_session_id: str | None = None
+    """The session that this one continues or was started by."""
     system_prompt: str | None = None
+    """The system message that it begins with."""
     metadata: Mapping[str, JsonValue] = {}
+    """Any JSON of yours; it is stored as it is."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
     """A session as stored. Times are seconds since the epoch."""
 
     id: str
+    """Names the session in every call."""
     source: str
+    """What made it."""
     title: str | None
+    """A name for people."""
     model: str | None
+    """The model that the session is held with."""
     provider: str | None
+    """The host of that model."""
     cwd: str | None
+    """The directory that the session works in."""
     parent_session_id: str | None
+    """The session that this one continues or was started by."""
     system_prompt: str | None
+    """The system message that it begins with."""
     metadata: Mapping[str, JsonValue]
+    """What `SessionInfo.metadata` was, with later changes."""
     created_at: float
+    """When the session was made."""
     updated_at: float
+    """When a message or a value of the session was last written."""
     ended_at: float | None
+    """When the session was closed, if it was."""
     end_reason: str | None
+    """The word that it was closed with."""
     message_count: int
+    """Messages in the transcript."""
     api_calls: int
+    """Requests to models, all turns together."""
     usage: Usage
+    """Tokens of all turns together."""
 
 
 class NewMessage(Struct, frozen=True):
