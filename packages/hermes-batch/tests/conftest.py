@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `browser`
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
+
+from ray_processes import LIMIT_S, RayCluster, descendants, running, wait_until
 
 # No test of properties fails because the machine is busy.
 settings.register_profile(
@@ -26,39 +25,11 @@ settings.register_profile(
 )
 settings.load_profile("hermes-batch")
 
-START_LIMIT_S = 150.0
-
-
-def command_of_cluster(address: str, directory: str) -> list[str]:
-    """Starts a cluster at an address that leads to this machine only, and holds it.
-
-    What is not needed is left out: a machine that has not started its agents, which are programs in Python,
-    within 15 seconds ends, and all that starts at once takes time from them.
-    """
-    host, _, port = address.partition(":")
-    return [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--no-monitor",
-        "--include-log-monitor=false", "--include-dashboard=false", f"--node-ip-address={host}",
-        f"--port={port}", "--num-cpus=2", f"--object-store-memory={100 * 1024 * 1024}",
-        f"--temp-dir={directory}/ray",
-    ]  # fmt: skip
-
-
-def free_address() -> str:
-    """Where nobody listens now."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.2", 0))
-        return f"127.0.0.2:{listening.getsockname()[1]}"
-
-
-def has_started(process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Wait for the cluster, which says that it has started or ends."""
-    deadline = time.monotonic() + START_LIMIT_S
-    while process.poll() is None and time.monotonic() < deadline:
-        if b"Ray runtime started" in log.read_bytes():
-            return True
-        time.sleep(0.1)
-    return False
+OPTIONS_OF_RAY = (
+    "--node-ip-address=127.0.0.2",  # leads to this machine only
+    "--no-monitor",
+    f"--object-store-memory={100 * 1024 * 1024}",
+)
 
 
 @pytest.fixture(scope="session")
@@ -73,10 +44,7 @@ def ray_environment() -> Iterator[str]:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # the cluster is not to get a copy of the sources
-            "RAY_prestart_worker_first_driver": "0",  # idle workers would only take this machine's time
-            "PYTHONDONTWRITEBYTECODE": "",  # a machine whose agents take 15 s to start, compiling, gives up
-            "RAY_agent_register_timeout_ms": "200000",  # patience, for a machine that is busy
-            "RAY_worker_register_timeout_seconds": "200",
+            "PYTHONDONTWRITEBYTECODE": "",  # else each of Ray's programs compiles its modules anew
         }
         before = {name: os.environ.get(name) for name in ours}
         os.environ.update(ours)
@@ -89,30 +57,26 @@ def ray_environment() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def ray_address(ray_environment: str) -> Iterator[str]:
-    """The address of a cluster that is held by a process of its own."""
-    log = Path(ray_environment, "start.log")
-    for _attempt in range(4):
-        address = free_address()
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command_of_cluster(address, ray_environment),
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
-            )  # fmt: skip
-        try:
-            if has_started(process, log):
-                yield address
-                return
-        finally:
-            end_cluster(process)
-    raise AssertionError(f"Ray did not start: {log.read_text()}")
+def ray_cluster(ray_environment: str) -> Iterator[RayCluster]:
+    """A cluster that ends with the pipe to its holder: at the end of the tests, and if they are killed."""
+    command = [sys.executable, "-m", "hermes_batch.ray_engine.own_cluster", "2", *OPTIONS_OF_RAY]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "TMPDIR": ray_environment},  # what killed workers leave is removed with it
+    ) as holder:  # fmt: skip
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        told = holder.stdout.readline().decode()
+        assert told.startswith("at "), told
+        yield RayCluster(told.removeprefix("at ").strip(), holder.pid)
+        ours = descendants(holder.pid)
+        holder.stdin.close()
+        holder.wait(LIMIT_S)
+    wait_until(lambda: not running(ours))
+    assert not list(Path(ray_environment).glob("ray-*")), "a cluster left files behind"
 
 
-def end_cluster(process: subprocess.Popen[bytes]) -> None:
-    """In order, and what then is left of it by force."""
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(30)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@pytest.fixture(scope="session")
+def ray_address(ray_cluster: RayCluster) -> str:
+    """Where the cluster is."""
+    return ray_cluster.address

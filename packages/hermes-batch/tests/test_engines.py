@@ -7,7 +7,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +21,7 @@ from hermes_batch import BatchRunner, BatchStatistics, EngineStartError, RunAbor
 from hermes_batch.ray_engine import engine as ray_engine
 from hermes_batch.records import Record, decode_record
 from hermes_messages import ConfigurationError
+from ray_processes import descendants, running, wait_until
 
 AGENTS = """
 import asyncio, os, signal
@@ -48,6 +48,10 @@ async def behave(prompt):
             await asyncio.Event().wait()
         case "raise":
             raise RuntimeError("a broken agent")
+        case "cancel":
+            raise asyncio.CancelledError
+        case "nothing":
+            return None
         case "refused":
             return failed_conversation(prompt, error="no, not this", kind=ErrorKind.CONTENT_POLICY)
         case "unreachable":
@@ -169,6 +173,8 @@ MIXED: list[Any] = [
     },
     "thoughtless row",
     "raise this",
+    "cancel itself",
+    "nothing at all",
     "refused row",
     {"prompt": "nowhere", "cwd": "/no/such/directory"},
     "hang on",
@@ -179,9 +185,9 @@ MIXED: list[Any] = [
 def test_every_row_ends_as_the_same_record_wherever_it_ran(where: Path, engine: Engine) -> None:
     options: dict[str, Any] = {"row_timeout_s": 5.0, "distribution": {"a": 0.5, "b": 0.5}, "seed": 5}
     statistics = asyncio.run(runner(where, MIXED, with_two_workers(engine), **options).run())
-    assert (statistics.total, statistics.ok, statistics.error, statistics.discarded) == (29, 23, 5, 1)
+    assert (statistics.total, statistics.ok, statistics.error, statistics.discarded) == (31, 23, 7, 1)
     assert statistics.errors_by_kind == {
-        "internal_error": 1,
+        "internal_error": 3,
         "bad_row": 2,
         "no_reasoning": 1,
         "provider_error:content_policy": 1,
@@ -190,8 +196,8 @@ def test_every_row_ends_as_the_same_record_wherever_it_ran(where: Path, engine: 
     reference = runner(where, MIXED, {"engine": "local"}, run_name="reference", **options)
     asyncio.run(reference.run())
     assert [kept(record) for record in records(where)] == [kept(r) for r in records(where, "reference")]
-    assert merged(where) == [0, 2, 3, *range(9, 29)]
-    assert len(noted(where, "directories")) == 2 * 27
+    assert merged(where) == [0, 2, 3, *range(11, 31)]
+    assert len(noted(where, "directories")) == 2 * 29
     assert not any(Path(directory).exists() for directory in noted(where, "directories"))
     assert len(set(noted(where, "closed"))) == (1 if engine["engine"] == "local" else 3)
 
@@ -265,6 +271,30 @@ def test_agents_that_can_not_be_made_end_the_run_before_anything_is_written(
     assert not (where / "r").exists()
 
 
+@pytest.mark.ray_nightly
+def test_a_run_that_is_cancelled_ends_its_rows_and_resume_finishes_it(where: Path, engine: Engine) -> None:
+    rows = [f"slow {number}" for number in range(24)]
+    batch = runner(where, rows, with_two_workers(engine))
+
+    async def cancelled() -> None:
+        running = asyncio.create_task(batch.run())
+
+        def cancel() -> None:
+            running.cancel()
+
+        await stop_when(where, lambda: len(noted(where, "paid")) >= 6, cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled())
+    assert not any(Path(directory).exists() for directory in noted(where, "directories"))
+    assert asyncio.run(batch.run(resume=True)).ok == 24
+    paid = Counter(noted(where, "paid"))
+    assert set(paid) == set(rows)
+    assert sum(paid.values()) - 24 <= 4
+    assert merged(where) == list(range(24))
+
+
 PROGRAM = """
 import json, sys
 from hermes_batch.cli import main
@@ -282,13 +312,6 @@ def program(where: Path, rows: list[str], engine: Engine) -> list[str]:
         f"--output-dir={where}", f"--agent-factory=agents_{where.name}:make", "--num-workers=4",
         "--batch-size=7", f"--engine={engine['engine']}", *settings,
     ]  # fmt: skip
-
-
-def wait_until(reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + 200
-    while not reached() and (process is None or process.poll() is None):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.ray_nightly
@@ -316,28 +339,13 @@ def test_a_driver_that_is_killed_leaves_no_worker_behind_and_pays_no_finished_ro
         wait_until(lambda: len(noted(where, "paid")) >= 6, process)
         process.kill()
     workers = {int(pid) for pid in noted(where, "workers")}
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    wait_until(lambda: not running(workers))
     done = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     paid = Counter(noted(where, "paid"))
     assert set(paid) == set(rows)
     assert sum(paid.values()) - len(rows) <= 4
     assert merged(where) == list(range(24))
-
-
-def alive(pids: set[int]) -> set[int]:
-    """Those of the processes that run; one that nobody has waited for is over."""
-    states = {pid: Path(f"/proc/{pid}/stat") for pid in pids}
-    return {
-        pid
-        for pid, stat in states.items()
-        if stat.exists() and stat.read_text().rsplit(")", 1)[1][:2] != " Z"
-    }
-
-
-def children_of(pid: int) -> set[int]:
-    found = {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
-    return found.union(*(children_of(child) for child in found if Path(f"/proc/{child}").exists()))
 
 
 @pytest.fixture
@@ -368,6 +376,25 @@ def test_rows_of_a_killed_worker_are_run_by_others_and_only_those_are_paid_again
 @pytest.mark.ray_cluster
 @pytest.mark.ray_nightly
 @PATIENT
+@pytest.mark.parametrize("first", ["local", "ray"])
+def test_a_run_is_resumed_on_the_other_engine_with_other_batches_and_a_changed_dataset(
+    where: Path, on_ray: Engine, first: str
+) -> None:
+    begun_on, goes_on = ({"engine": "local"}, on_ray) if first == "local" else (on_ray, {"engine": "local"})
+    rows = [f"slow {number}" for number in range(24)]
+    batch = runner(where, rows, begun_on, batch_size=5)
+    watcher = stop_when(where, lambda: len(noted(where, "paid")) >= 6, batch.request_stop)
+    assert asyncio.run(run_and(batch, watcher)).interrupted
+    changed = ["row new", *reversed(rows[1:]), "row new", "row 5"]
+    statistics = asyncio.run(runner(where, changed, goes_on, batch_size=3).run(resume=True))
+    assert (statistics.total, statistics.ok, statistics.pending) == (26, 26, 0)
+    assert merged(where) == list(range(26))
+    assert Counter(noted(where, "paid")) == Counter(changed) | Counter(set(noted(where, "paid")) & {rows[0]})
+
+
+@pytest.mark.ray_cluster
+@pytest.mark.ray_nightly
+@PATIENT
 def test_a_row_that_kills_its_worker_costs_itself_and_no_other(where: Path, on_ray: Engine) -> None:
     rows = ["row 0", "slow 1", "deadly 2", "slow 3", "row 4", "row 5"]
     statistics = asyncio.run(runner(where, rows, on_ray).run())
@@ -393,7 +420,7 @@ def test_a_worker_that_hangs_is_ended_and_its_rows_are_run_by_another(
     watcher = stop_when(where, lambda: bool(noted(where, "paid")), stop_it)
     assert asyncio.run(run_and(batch, watcher)).ok == 2
     assert noted(where, "paid") == ["slow 0", "slow 0", "slow 1"]
-    wait_until(lambda: not alive({int(pid) for pid in noted(where, "workers")}))
+    wait_until(lambda: not running({int(pid) for pid in noted(where, "workers")}))
 
 
 @pytest.mark.ray_cluster
@@ -401,7 +428,10 @@ def test_a_worker_that_hangs_is_ended_and_its_rows_are_run_by_another(
 @PATIENT
 @pytest.mark.parametrize("victim", ["gateway", "raylet"])
 def test_a_cluster_that_goes_ends_the_run_in_order_and_leaves_no_process(
-    where: Path, ray_environment: str, victim: str, monkeypatch: pytest.MonkeyPatch
+    where: Path,
+    ray_environment: str,
+    victim: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A cluster of our own: what is killed is Ray's driver, or what holds its machine in the cluster."""
     for name in ("period_ms", "initial_delay_ms", "timeout_ms"):
@@ -411,8 +441,9 @@ def test_a_cluster_that_goes_ends_the_run_in_order_and_leaves_no_process(
     def kill_it() -> None:
         assert isinstance(batch._engine, ray_engine.RayEngine)
         assert batch._engine._gateway is not None
-        gateway = batch._engine._gateway.pid
-        ours.update({gateway, *children_of(gateway)})
+        assert batch._engine._cluster is not None
+        gateway, holder = batch._engine._gateway.pid, batch._engine._cluster.pid
+        ours.update({gateway, holder, *descendants(holder)})
         [raylet] = [pid for pid in ours if Path(f"/proc/{pid}/comm").read_text().strip() == "raylet"]
         os.kill(gateway if victim == "gateway" else raylet, signal.SIGKILL)
 
@@ -424,7 +455,7 @@ def test_a_cluster_that_goes_ends_the_run_in_order_and_leaves_no_process(
         asyncio.run(run_and(batch, watcher))
     assert ended.group_contains(RunAbortedError, match="finished rows are kept, continue with resume=True")
     assert merged(where) == [0]
-    wait_until(lambda: not alive(ours))
+    wait_until(lambda: not running(ours))
 
 
 @pytest.mark.ray_cluster

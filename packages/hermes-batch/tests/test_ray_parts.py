@@ -13,6 +13,7 @@ from hermes_batch import BatchRunner
 from hermes_batch.agent_options import AgentOptions
 from hermes_batch.ray_engine import engine as engine_module
 from hermes_batch.ray_engine.engine import RayEngine
+from hermes_batch.ray_engine.own_cluster.holding import PORTS, command_of_cluster, free_ports
 from hermes_batch.ray_engine.pool import (
     MOST_LOSSES_AT_A_STRETCH,
     Broken,
@@ -258,6 +259,16 @@ def test_which_cluster_is_meant() -> None:
     assert address_of(RaySettings(address="auto"), {"RAY_ADDRESS": "head:6379"}) == "auto"
     assert cpus_of_own_cluster(RaySettings(actors=5, cpus_per_actor=1.5), 2) == 8
     assert cpus_of_own_cluster(RaySettings(), 2) == 2
+
+
+def test_a_cluster_of_our_own_is_given_every_port_that_ray_would_else_share_or_wait_for() -> None:
+    ports = free_ports(len(PORTS))
+    assert len(set(ports)) == len(PORTS)
+    command = command_of_cluster(3, ports, Path("/d"), ["--more"])
+    assert {f"--{name}={port}" for name, port in zip(PORTS, ports, strict=True)} < set(command)
+    assert {"--num-cpus=3", "--temp-dir=/d", "--min-worker-port=0", "--max-worker-port=0"} < set(command)
+    assert command[-1] == "--more"
+    assert not any("ray-client" in word for word in command_of_cluster(3, ports[:-1], Path("/d"), []))
 
 
 def runner(folder: Path, **options: Any) -> BatchRunner:

@@ -97,9 +97,9 @@ async def make_directory(path: Path) -> None:
     await aiofiles.os.makedirs(path, exist_ok=True)
 
 
-async def make_temporary_directory(prefix: str) -> Path:
-    """A new empty directory that only this user can read."""
-    return Path(await finish(_make_temporary(prefix=prefix), what="making a directory"))
+async def make_temporary_directory(prefix: str, parent: str | None = None) -> Path:
+    """A new empty directory that only this user can read, in `parent` or where temporary files go."""
+    return Path(await finish(_make_temporary(prefix=prefix, dir=parent), what="making a directory"))
 
 
 async def remove_tree(path: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 from typing import BinaryIO
 
+from hermes_batch.ray_engine.settings import QUIET
 from hermes_batch.ray_engine.wire import (
     HEADER_BYTES,
     Begin,
@@ -18,16 +18,6 @@ from hermes_batch.ray_engine.wire import (
 )
 
 __all__ = ["main"]
-
-STARTS_ITS_OWN = "local"
-STARTS = 3
-"""A busy machine can be too slow for Ray's patience of half a minute; the driver bounds the whole."""
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
-    # Under `uv run`, Ray would send the current directory to the cluster and install it for the workers.
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-}
-"""What Ray does of itself and is not wanted, unless whoever runs this asks for it."""
 
 
 def main() -> int:
@@ -76,42 +66,10 @@ def _read_exactly(incoming: BinaryIO, count: int) -> bytes:
 
 
 def connect(begin: Begin) -> None:
-    """Connect to the cluster, or start one. Raises whatever Ray raises."""
-    if begin.address == STARTS_ITS_OWN:
-        # Ray's services listen on the network, and what may talk to them may run anything: they want a word
-        # that only this run knows. Left to itself, Ray keeps one in the home directory.
-        if "RAY_AUTH_MODE" not in os.environ:
-            os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-        os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # one for each CPU, for nothing
-        for left in reversed(range(STARTS)):
-            try:
-                start_cluster(begin.cpus)
-            except Exception:  # of whatever part of Ray; that of the last start is told
-                if not left:
-                    raise
-            else:
-                return
-    else:
-        import ray
-
-        ray.init(address=begin.address, log_to_driver=False, logging_level="ERROR")
-
-
-def start_cluster(cpus: int) -> None:
-    """Start a cluster on this machine. Raises whatever Ray raises, with nothing left."""
+    """Connect to the cluster. Raises whatever Ray raises."""
     import ray
 
-    try:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-        )
-    except BaseException:
-        ray.shutdown()
-        raise
+    ray.init(address=begin.address, log_to_driver=False, logging_level="ERROR")
 
 
 if __name__ == "__main__":

@@ -16,9 +16,16 @@ from msgspec import Struct
 from hermes_batch.agent_options import AgentOptions
 from hermes_batch.engines import RowEngine, RowJob
 from hermes_batch.errors import EngineLostError, EngineStartError, WorkerLostError
+from hermes_batch.ray_engine.cluster_process import ClusterProcess, hold_cluster
 from hermes_batch.ray_engine.gateway_process import GatewayProcess, start_gateway
 from hermes_batch.ray_engine.pool import Broken, Replace, WorkerPool, share_of_options, slots_of_each
-from hermes_batch.ray_engine.settings import RaySettings, address_of, cpus_of_own_cluster, read_settings
+from hermes_batch.ray_engine.settings import (
+    OWN,
+    RaySettings,
+    address_of,
+    cpus_of_own_cluster,
+    read_settings,
+)
 from hermes_batch.ray_engine.wire import (
     Begin,
     Cancel,
@@ -68,6 +75,7 @@ class RayEngine:
 
     def __init__(self, settings: RaySettings) -> None:
         self._settings = settings
+        self._cluster: ClusterProcess | None = None
         self._gateway: GatewayProcess | None = None
         self._connected = False
         self._listening: asyncio.Task[None] | None = None
@@ -92,11 +100,14 @@ class RayEngine:
         settings = self._settings
         self._forget()
         self._row_timeout_s = job.settings.timeout_s
-        self._gateway = gateway = await start_gateway()
+        address = address_of(settings, os.environ)
+        if address == OWN:
+            self._cluster = await hold_cluster(cpus_of_own_cluster(settings, os.cpu_count() or 1))
+        self._gateway = gateway = await start_gateway(self._cluster)
         state = "the Ray cluster did not answer"
         try:
             async with asyncio.timeout(settings.start_timeout_s):
-                machines = await self._connect(gateway)
+                machines = await self._connect(gateway, address)
                 state = (
                     f"no Ray worker was ready; is there a machine with {settings.cpus_per_actor:g} CPUs free?"
                 )
@@ -118,11 +129,11 @@ class RayEngine:
         if self._trouble is not None:
             raise EngineStartError(self._trouble)
 
-    async def _connect(self, gateway: GatewayProcess) -> int:
+    async def _connect(self, gateway: GatewayProcess, address: str) -> int:
         """How many machines the cluster has."""
-        address = address_of(self._settings, os.environ)
-        cpus = cpus_of_own_cluster(self._settings, os.cpu_count() or 1)
-        await gateway.send(Begin(address, cpus))
+        if self._cluster is not None:
+            address = await self._cluster.address()
+        await gateway.send(Begin(address))
         match await gateway.receive():
             case Connected(machines=machines):
                 self._connected = True
@@ -199,10 +210,15 @@ class RayEngine:
         gateway, self._gateway = self._gateway, None
         listening, self._listening = self._listening, None
         connected, self._connected = self._connected, False
-        if gateway is not None:
-            await finish(gateway.end(at_once=not connected), what="ending the Ray gateway")
-        if listening is not None:
-            await asyncio.wait({listening})
+        cluster, self._cluster = self._cluster, None
+        try:
+            if gateway is not None:
+                await finish(gateway.end(at_once=not connected), what="ending the Ray gateway")
+            if listening is not None:
+                await asyncio.wait({listening})
+        finally:
+            if cluster is not None:
+                await finish(cluster.end(), what="ending the Ray cluster")
 
     async def _start_worker(self, number: int) -> None:
         gateway = self._gateway

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from asyncio import StreamReader, Task
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 
+from hermes_batch.ray_engine.cluster_process import ClusterProcess
 from hermes_batch.ray_engine.frames import read_frame
 from hermes_batch.ray_engine.wire import FromGateway, ToGateway, decode_from_gateway, frame
-from hermes_batch.worker_process import kill, start
+from hermes_batch.worker_process import kill
 
 __all__ = ["GatewayProcess", "start_gateway"]
 
@@ -65,8 +64,6 @@ class GatewayProcess:
                         await self._process.wait()
         finally:
             await kill(self._process)
-            with suppress(ProcessLookupError):  # what a cluster of our own left behind, if it was killed
-                os.killpg(self._process.pid, signal.SIGKILL)
             await asyncio.wait({self._listening}, timeout=1.0)
             self._listening.cancel()
 
@@ -76,7 +73,15 @@ class GatewayProcess:
             del self._tail[:-_TAIL_BYTES]
 
 
-async def start_gateway() -> GatewayProcess:
-    """Start the gateway; it waits for `Begin`. Its modules are never looked for in the current directory."""
+async def start_gateway(cluster: ClusterProcess | None) -> GatewayProcess:
+    """Start the gateway; it waits for `Begin`. Its modules are never looked for in the current directory.
+
+    The cluster, if it is ours, stays until the gateway has ended, too, whatever becomes of this process.
+    """
     command = [sys.executable, "-P", "-m", "hermes_batch.ray_engine"]
-    return GatewayProcess(await start(command, stdin=PIPE, stdout=PIPE))
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True,
+        env=None if cluster is None else cluster.environment,
+        pass_fds=() if cluster is None else (cluster.wanted,),
+    )  # fmt: skip
+    return GatewayProcess(process)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +12,16 @@ from msgspec import Struct
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
 
-__all__ = ["RaySettings", "address_of", "cpus_of_own_cluster", "read_settings"]
+__all__ = ["OWN", "QUIET", "RaySettings", "address_of", "cpus_of_own_cluster", "read_settings"]
+
+OWN: Final = "local"
+"""The address that stands for a cluster of our own on this machine."""
+QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is told to anybody
+    # Under `uv run`, Ray would send the current directory to the cluster and install it for the workers.
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}
+"""What Ray does of itself and is not wanted, unless whoever runs this asks for it."""
 
 
 class RaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,7 +58,7 @@ def read_settings(given: Mapping[str, JsonValue]) -> RaySettings:
 
 def address_of(settings: RaySettings, environ: Mapping[str, str]) -> str:
     """Which cluster is meant."""
-    return settings.address or environ.get("RAY_ADDRESS", "").strip() or "local"
+    return settings.address or environ.get("RAY_ADDRESS", "").strip() or OWN
 
 
 def cpus_of_own_cluster(settings: RaySettings, machine: int) -> int:

@@ -52,10 +52,9 @@ HEADER_BYTES: Final = 4
 
 
 class Begin(Struct, frozen=True, tag=True):
-    """Connect. `address` is `local` (a cluster of our own with `cpus`), `auto`, or `host:port`."""
+    """Connect. `address` is `auto` or `host:port`."""
 
     address: str
-    cpus: int
 
 
 class StartWorker(Struct, frozen=True, tag=True):
