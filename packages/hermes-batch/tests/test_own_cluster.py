@@ -59,7 +59,7 @@ def test_one_that_can_not_start_says_why_and_leaves_nothing(ray_environment: str
         assert holder.stdout is not None
         told = holder.stdout.readline()
         assert holder.wait(LIMIT_S) == 1
-    assert told.decode() == "Error: No such option: --no-such-option\n"
+    assert b"--no-such-option" in told
     assert set(Path(ray_environment).iterdir()) == before
 
 
