@@ -308,6 +308,29 @@ def test_a_closed_executor_runs_nothing_until_it_is_opened_again(bench: Any, run
     run_async(main())
 
 
+class Holding:
+    """A toolset that holds something open, and may fail to let go of it."""
+
+    tools = ()
+
+    def __init__(self, name: str, failure: Exception | None = None) -> None:
+        self.name = name
+        self.closed = False
+        self._failure = failure
+
+    async def close(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.closed = True
+
+
+def test_a_toolset_that_can_not_be_closed_keeps_no_other_open(run_async: Any) -> None:
+    broken, other = Holding("broken", OSError("it hangs")), Holding("other")
+    with pytest.raises(OSError, match="it hangs"):
+        run_async(Executor((broken, Holding("worse", ValueError()), other)).close())
+    assert other.closed
+
+
 def test_tools_are_read_anew_only_where_they_changed(bench: Any, run_async: Any) -> None:
     class Group:
         name = "group"

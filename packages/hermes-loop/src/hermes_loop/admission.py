@@ -171,19 +171,21 @@ class StoreLease:
             )
 
     async def _renew(self) -> None:
-        held_until = asyncio.get_running_loop().time() + self._ttl_s
+        now = asyncio.get_running_loop().time
+        held_until = now() + self._ttl_s
         while True:
             await self._clock.sleep(self._ttl_s / 3)
             token = self._token
             assert token is not None
+            asked_at = now()  # the store's time runs from some moment after this one
             try:
                 self._token = await self._store.refresh_session_turn_lease(token, self._ttl_s)
-                held_until = asyncio.get_running_loop().time() + self._ttl_s
+                held_until = asked_at + self._ttl_s
             except LeaseLostError:
                 break
             except Exception as error:  # noqa: BLE001 - a store's own; the lease is lost only with time
                 logger.warning("the lease of session %s could not be renewed: %r", self._session_id, error)
-                if asyncio.get_running_loop().time() >= held_until:
+                if now() >= held_until:
                     break
         self._lost = True
         if self._on_lost is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -30,6 +31,7 @@ from hermes_tools.containers.engine import ContainerEngine
 from hermes_tools.containers.runner import ContainerCommands
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
+from hermes_tools.failures import place as place_of
 from hermes_tools.guardrails import Guardrails
 from hermes_tools.middleware import Insert, Middleware, Station, compose, place, run_end_of_path
 from hermes_tools.registry import ToolRegistry, check_tool
@@ -43,6 +45,8 @@ from hermes_tools.tool_round import Dispatch, ToolRound
 from hermes_tools.toolsets import SupportsRefresh
 
 __all__ = ["Executor", "SupportsClose", "SupportsGuidance"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 _RELEASE_LIMIT_S = 15.0
 _IN_CONTAINER = "Shell commands run in a container. It shares only the working directory with the file tools."
@@ -230,7 +234,8 @@ class Executor:
             self._resources.pop(task_id, None)
 
     async def close(self) -> None:
-        """Release every task and close the toolsets. Idempotent."""
+        """Release every task and close the toolsets. Idempotent. Raises what a toolset raises, after all
+        others are closed."""
         self._closed = True
         if not self.is_idle():
             await finish_despite_cancel(self._close, 2 * _RELEASE_LIMIT_S)
@@ -243,8 +248,16 @@ class Executor:
         for task_id, resources in list(self._resources.items()):
             await resources.release()
             self._resources.pop(task_id, None)
+        failures: list[Exception] = []
         for toolset in self._closers:
-            await toolset.close()
+            try:
+                await toolset.close()
+            except Exception as error:  # noqa: BLE001 - raised when all others are closed
+                failures.append(error)
+        for further in failures[1:]:
+            logger.warning("a further toolset could not be closed: %s", place_of(further))
+        if failures:
+            raise failures[0]
 
     def _make_context(self, call: ToolCall, round_: RoundContext) -> CallContext:
         resources = self._resources.get(round_.task_id)
@@ -323,9 +336,7 @@ def _sort_out(tools: Sequence[Tool], usable: list[Tool], absent: list[Unavailabl
 
 
 def _reason(thing: Tool | Toolset) -> str | None:
-    if (
-        type(thing) is FunctionTool
-    ):  # asking a Protocol costs as much as all else, for each tool of each agent
+    if type(thing) is FunctionTool:  # asking a Protocol would cost as much as all else, for every tool
         return None
     return thing.unavailable_reason() if isinstance(thing, SupportsAvailability) else None
 
