@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpProvider", "Route", "WireFormat"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_COUNT_BYTES = 64 * 1024 * 1024
@@ -171,7 +171,7 @@ class HttpProvider:
             response = self._priced(request, assembler.finish(complete=incoming.complete))
             if permit is not None:
                 _settle(permit, response.usage)
-        _log.debug("%s: %s finished with %s", self.name, request.model, response.finish)
+        logger.debug("%s: %s finished with %s", self.name, request.model, response.finish)
         window = self.model_info(request.model).context_window
         _refuse_empty(response, self._route.host, overflowed=overflowed_silently(response.usage, window))
         yield ResponseDone(response)
@@ -237,7 +237,7 @@ class HttpProvider:
             while len(body) < _MAX_ERROR_BYTES and (chunk := await reply.read(clock)):
                 body += chunk
         except ProviderError as error:
-            _log.debug("the body of an error answer broke off: %s", error)
+            logger.debug("the body of an error answer broke off: %s", error)
         return bytes(body[:_MAX_ERROR_BYTES])
 
     def _error_reader(self, reply: Reply) -> ErrorReader:

@@ -15,7 +15,7 @@ import anyio
 
 __all__ = ["finish", "join"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 _abandoned: set[asyncio.Task[None]] = set()
 """Tasks that did not end in time; held so that they are not collected while they run."""
 
@@ -43,7 +43,7 @@ async def join(task: asyncio.Task[None], limit_s: float) -> None:
 async def _outlast(task: asyncio.Task[None], limit_s: float) -> None:
     cancelled = await _wait(task, limit_s)
     if not task.done():
-        _log.warning("clean-up of a connection did not end within %s s; it was left behind", limit_s)
+        logger.warning("clean-up of a connection did not end within %s s; it was left behind", limit_s)
         _abandoned.add(task)
         task.add_done_callback(_abandoned.discard)
     if cancelled is not None:

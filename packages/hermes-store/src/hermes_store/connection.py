@@ -26,7 +26,7 @@ from aiosqlite.core import _STOP_RUNNING_SENTINEL
 
 __all__ = ["ThreadConnection", "hand_over"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class _Holder:
@@ -98,7 +98,7 @@ def _closer(holder: _Holder, name: str, on_closed: Callable[[], None]) -> Callab
             if raw is not None:
                 raw.close()
         except sqlite3.Error:
-            _log.warning("closing %s failed; what was acknowledged is saved", name, exc_info=True)
+            logger.warning("closing %s failed; what was acknowledged is saved", name, exc_info=True)
         on_closed()
         return _STOP_RUNNING_SENTINEL
 
@@ -126,7 +126,7 @@ def hand_over(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> 
     try:
         loop.call_soon_threadsafe(callback)
     except RuntimeError:
-        _log.debug("the event loop that waited for the database is closed; its result is dropped")
+        logger.debug("the event loop that waited for the database is closed; its result is dropped")
 
 
 def _settle(outcome: asyncio.Future[None], failure: Exception | None) -> None:

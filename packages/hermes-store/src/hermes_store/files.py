@@ -20,7 +20,7 @@ from hermes_store.waiting import carry_out, finish
 
 __all__ = ["Writable", "new_file", "publish", "read_lines", "refuse_existing", "remove", "set_aside"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _replace = wrap(os.replace)
 _link = wrap(os.link)
@@ -130,7 +130,7 @@ async def remove(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        _log.warning("%s could not be removed: %s", path, error)
+        logger.warning("%s could not be removed: %s", path, error)
 
 
 async def set_aside(path: str) -> str:

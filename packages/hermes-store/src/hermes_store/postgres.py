@@ -39,7 +39,7 @@ from hermes_store.waiting import finish, retrieve, settle
 __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SETTLE_S = 5.0
 """How long a cancelled caller waits for the outcome of what has begun."""
@@ -182,7 +182,7 @@ class PostgresBackend:
                 return await self._attempt(link, call, deadline)
             except IndexBrokenError as broken:
                 call.uses_index = False
-                _log.warning("the search index is unusable (%s); this search scans", broken.__cause__)
+                logger.warning("the search index is unusable (%s); this search scans", broken.__cause__)
                 continue
             except psycopg.Error as error:
                 failure = to_store_error(error, self._dsn)
@@ -242,7 +242,7 @@ class PostgresBackend:
                 with answered_within(connection, self._options.answer_timeout_s):
                     status = await _status_of(connection, number)
             except (psycopg.Error, StoreError) as error:
-                _log.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
+                logger.debug("the outcome of transaction %s can not be asked for yet: %s", number, error)
             finally:
                 if connection is not None:
                     await link.give_back(connection)
@@ -315,7 +315,7 @@ class PostgresBackend:
                 if link.closing is not None:
                     break
         except StoreError as error:
-            _log.debug("the search index is brought up to date later: %s", error)
+            logger.debug("the search index is brought up to date later: %s", error)
 
     def _let_go(self, link: Link) -> None:
         if self._link is link:

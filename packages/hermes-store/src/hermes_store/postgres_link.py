@@ -29,7 +29,7 @@ from hermes_store.postgres_transaction import undo
 __all__ = ["Link", "PostgresOptions"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
 """How long closing waits for what was begun."""

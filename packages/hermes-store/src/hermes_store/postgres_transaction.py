@@ -22,7 +22,7 @@ from hermes_store.postgres_search import BESIDE_OTHERS
 __all__ = ["IndexBrokenError", "Transaction", "undo"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 200
 UNDO_S = 2.0
@@ -140,7 +140,7 @@ async def undo(connection: AsyncConnection[Row]) -> None:
         async with asyncio.timeout(UNDO_S):
             await connection.rollback()
     except (psycopg.Error, TimeoutError) as error:
-        _log.warning("a connection that could not roll back is given up: %s", error)
+        logger.warning("a connection that could not roll back is given up: %s", error)
         await connection.close()
     except asyncio.CancelledError:
         await connection.close()

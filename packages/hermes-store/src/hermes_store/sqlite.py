@@ -29,7 +29,7 @@ from hermes_store.waiting import finish, retrieve, settle
 __all__ = ["SqliteBackend"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 SETTLE_S = 5.0
 """How long a cancelled caller waits for the outcome of what has begun."""

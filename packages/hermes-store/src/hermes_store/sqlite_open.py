@@ -29,7 +29,7 @@ from hermes_store.search_query import to_index_text
 
 __all__ = ["OpenedDatabase", "SqliteOptions", "connect", "prepare"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 BUSY_WAIT_MS = 20
 """How long SQLite itself waits for a lock. It blocks the connection's thread, so it is short; the longer
@@ -179,7 +179,7 @@ def _set_journal_mode(connection: sqlite3.Connection, path: str, options: Sqlite
     except sqlite3.OperationalError as error:
         if options.journal != "auto" or error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise
-        _log.warning("%s: no write-ahead log (%s); using a rollback journal", path, error)
+        logger.warning("%s: no write-ahead log (%s); using a rollback journal", path, error)
         [(mode,)] = connection.execute("PRAGMA journal_mode = delete")
     if mode in (wanted, "memory"):
         return str(mode)
@@ -187,7 +187,7 @@ def _set_journal_mode(connection: sqlite3.Connection, path: str, options: Sqlite
         raise StoreError(
             f"{path} can not have a write-ahead log: SQLite answered {mode!r}. Use journal='auto'"
         )
-    _log.warning("%s: asked for journal mode %s, SQLite answered %s", path, wanted, mode)
+    logger.warning("%s: asked for journal mode %s, SQLite answered %s", path, wanted, mode)
     return str(mode)
 
 
@@ -212,7 +212,7 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
 def _create_search_index(connection: sqlite3.Connection) -> None:
     [(has_fts5,)] = connection.execute("SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'")
     if not has_fts5:
-        _log.warning("this SQLite has no FTS5; searches scan")
+        logger.warning("this SQLite has no FTS5; searches scan")
         return
     for statement in INDEX_STATEMENTS:
         connection.execute(statement)

@@ -40,7 +40,7 @@ from hermes_store.sqlite_file import WatchedFile
 __all__ = ["Unit", "UnitQueue", "deliver"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 MAX_GROUP = 64
 """Writes that share one commit at most: bounds the time for which a group holds the write lock."""
@@ -130,7 +130,7 @@ class UnitQueue:
             unit = Unit[bool](take_in, None, writes=True)
             self._write(connection, [unit])
             if unit.error is not None:
-                _log.debug("the search index is brought up to date later: %s", unit.error)
+                logger.debug("the search index is brought up to date later: %s", unit.error)
             if not unit.result:
                 break
 
@@ -172,7 +172,7 @@ class UnitQueue:
         try:
             return self._transact(connection, begin, group)
         except _IndexBroken as broken:
-            _log.warning(
+            logger.warning(
                 "the search index is unusable (%s); searches scan until it is rebuilt", broken.__cause__
             )
         self.indexing, self.must_mark_stale = False, True
@@ -287,7 +287,9 @@ def _roll_back(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("ROLLBACK")
     except sqlite3.Error:
-        _log.warning("a rollback failed; the next transaction starts from what was committed", exc_info=True)
+        logger.warning(
+            "a rollback failed; the next transaction starts from what was committed", exc_info=True
+        )
 
 
 def deliver(group: list[Unit[Any]]) -> None:

@@ -12,7 +12,7 @@ import anyio
 __all__ = ["carry_out", "finish", "retrieve", "settle"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
@@ -34,7 +34,7 @@ async def finish(work: Awaitable[object], limit_s: float = 5.0) -> None:
     if not task.done():
         task.cancel()
     elif not task.cancelled() and task.exception() is not None:
-        _log.warning("clean-up failed: %s", task.exception())
+        logger.warning("clean-up failed: %s", task.exception())
     if cancelled is not None:
         raise cancelled
 
@@ -53,7 +53,7 @@ async def _wait(outcome: asyncio.Future[T], limit_s: float) -> asyncio.Cancelled
     if outcome.done():
         retrieve(outcome)
     else:
-        _log.warning("gave up waiting after %.1f s; what comes later is dropped", limit_s)
+        logger.warning("gave up waiting after %.1f s; what comes later is dropped", limit_s)
         outcome.add_done_callback(retrieve)
     return cancelled
 

@@ -14,7 +14,7 @@ from hermes_store.search_query import Indexed, Scan, plan_search
 
 __all__ = ["SearchMethods"]
 
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class SearchMethods(StoreMethods):
@@ -57,7 +57,9 @@ class SearchMethods(StoreMethods):
                 while await self._backend.write(search.take_in):
                     pass
         except StoreError as error:
-            _log.warning("the search index could not be brought up to date, searching without it: %s", error)
+            logger.warning(
+                "the search index could not be brought up to date, searching without it: %s", error
+            )
             return False
         return True
 

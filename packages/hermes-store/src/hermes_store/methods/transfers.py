@@ -28,7 +28,7 @@ __all__ = ["TransferMethods"]
 
 LINES_AT_ONCE = 100
 """Lines of an import that are looked at before others may go on."""
-_log = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 class TransferMethods(StoreMethods):
@@ -106,7 +106,7 @@ class TransferMethods(StoreMethods):
                     await self._add(dump, tally)
                     tally.unreadable += unreadable
                 else:
-                    _log.warning("a session of %s was left out, it %s", os.fspath(path), fault)
+                    logger.warning("a session of %s was left out, it %s", os.fspath(path), fault)
                     tally.unreadable += unreadable + len(dump.messages) + 1
         return tally.report()
 
