@@ -253,12 +253,11 @@ async def open_regular(path: str | Place) -> OpenFile:
     Raises `PathRefusedError` for anything but a regular file (without ever waiting for a pipe's other end)
     and for a link on the way, `OSError` for what the system refuses.
     """
-    place = _place(path)
-    return _opened_file(place, await _arriving(partial(anchored.open_file, place, os.O_RDONLY)))
+    return await _open_file(_place(path), os.O_RDONLY)
 
 
-def _opened_file(place: Place, opened: _Opened) -> OpenFile:
-    descriptor, status = opened
+async def _open_file(place: Place, flags: int, mode: int = 0o600) -> OpenFile:
+    descriptor, status = await _arriving(partial(anchored.open_file, place, flags, mode))
     return OpenFile(descriptor, place.path, status)
 
 
@@ -271,9 +270,7 @@ async def read_small(path: str | Place, limit: int) -> bytes:
 
 async def create_file(path: str | Place, mode: int = 0o600) -> OpenFile:
     """Create a file, which may not exist yet in any form, for writing. Raises `OSError`."""
-    place = _place(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    return _opened_file(place, await _arriving(partial(anchored.open_file, place, flags, mode)))
+    return await _open_file(_place(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
 
 async def open_directory(place: Place, *, create: bool = False) -> OpenDirectory:
@@ -342,8 +339,7 @@ async def locked(place: Place, limit_s: float) -> AsyncIterator[None]:
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
-    opened = await _arriving(partial(anchored.open_file, place, os.O_RDWR | os.O_CREAT, 0o600))
-    async with _opened_file(place, opened) as file:
+    async with await _open_file(place, os.O_RDWR | os.O_CREAT) as file:
         while not await file.try_lock():
             if loop.time() >= deadline:
                 raise TimeoutError(f"{place.path} is held by another process")
