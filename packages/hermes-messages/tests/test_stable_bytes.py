@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import gc
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from hermes_messages import (
     encode_messages,
     segments,
 )
+from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 from message_strategies import conversations
 
 
@@ -180,6 +182,131 @@ def test_a_failing_encoder_leaves_the_kept_bytes_right() -> None:
         stable.encode(history)
     fail = False
     assert stable.encode(history).joined() == encode(history)
+
+
+def letters_and_commas(before: bytes, segment: bytes) -> tuple[bytes, bytes]:
+    letter = b"r" if b'"tool"' in segment else b"t"
+    return (b"," + before + segment if before else segment), letter
+
+
+def run_of(history: Sequence[Message]) -> tuple[bytes, list[int], bytes]:
+    """The run of a history, where its segments end, and their letters: made from nothing."""
+    messages = list(history)
+    systems = 0
+    while systems < len(messages) and isinstance(messages[systems], SystemMessage):
+        systems += 1
+    run, ends, letters, before = b"", [], b"", b""
+    for begin, end in segments(messages, systems):
+        encoded = some(messages[begin:end])
+        if encoded and not isinstance(messages[begin], SystemMessage):
+            added, before = letters_and_commas(before, encoded)
+            run += added
+            letters += before
+        else:
+            letters += b"-"
+        ends.append(len(run))
+    return run, ends, letters
+
+
+def some(messages: Sequence[Message]) -> bytes:
+    """Nothing for some segments, as wires do that leave blank messages out."""
+    return b"" if isinstance(messages[0], UserMessage) and messages[0].content == "" else encode(messages)
+
+
+def check_joined(joined: JoinedHistory, history: Sequence[Message]) -> None:
+    run, ends, letters = run_of(history)
+    assert joined.within([b"<"], [b">"]) == b"<" + run + b">"
+    assert joined.size == len(run)
+    assert [joined.stop(place) for place in range(len(joined))] == ends
+    for letter in (b"r", b"t", b"-"):
+        for before in (None, *range(len(letters) + 1)):
+            assert joined.find_last(letter, before) == letters.rfind(letter, 0, before)
+    systems = [place for place, message in enumerate(history) if isinstance(message, SystemMessage)]
+    leading = [place for number, place in enumerate(systems) if number == place]
+    assert list(joined.leading) == [encode([history[place]]) for place in leading]
+    assert joined.misplaced == (len(systems) > len(leading))
+    cuts = sorted({0, *ends})
+    for start, stop in pairwise(cuts):
+        assert joined.read(start, stop) == run[start:stop]
+        assert joined.within([], [], [(start, stop, b"!")]) == run[:start] + b"!" + run[stop:]
+        between = [(start, start, b"("), (stop, stop, b")")]
+        assert joined.within([], [], between) == run[:start] + b"(" + run[start:stop] + b")" + run[stop:]
+
+
+def in_segments(messages: Sequence[Message]) -> list[Message]:
+    """Without the results that stand in front or behind a system message, which no call can have."""
+    kept: list[Message] = []
+    for message in messages:
+        if not isinstance(message, ToolMessage) or (kept and not isinstance(kept[-1], SystemMessage)):
+            kept.append(message)
+    return kept
+
+
+_any_message: st.SearchStrategy[Message] = st.one_of(
+    st.sampled_from([SystemMessage("s"), UserMessage(""), UserMessage("u"), AssistantMessage("a")]),
+    st.integers(0, 3).map(lambda number: ToolMessage(f"c{number}", "r")),
+)
+
+
+@fewer_examples
+@given(
+    st.lists(_any_message, max_size=12).map(in_segments),
+    st.lists(st.integers(0, 12), max_size=4),
+)
+def test_a_run_is_that_of_a_fresh_start_whatever_views_are_joined(
+    messages: list[Message], cuts: list[int]
+) -> None:
+    log = MessageLog()
+    joiner = HistoryJoiner(some, letters_and_commas)
+    for message in messages:
+        log.append(message)
+        for length in (len(log), *(cut for cut in cuts if cut <= len(log))):
+            for tail in ((), (UserMessage("note"),), (SystemMessage("late"), AssistantMessage("x"))):
+                view = History(log, length).with_tail(tail)
+                check_joined(joiner.join(view), view)
+
+
+def test_a_joined_history_stays_what_it_is_while_its_log_grows() -> None:
+    """Also while somebody still looks at the bytes, as the traceback of an error does."""
+    log = MessageLog([UserMessage("one"), *a_round(1)])
+    joiner = HistoryJoiner(encode, letters_and_commas)
+    joined, before = joiner.join(log.view()), joiner.join(log.view()).within([], [])
+    looks = list(joined._views(0, joined.size))
+    for number in range(200):
+        log.extend(a_round(number))
+        joiner.join(log.view())
+    assert joined.within([], []) == before == b"".join(looks)
+    check_joined(joiner.join(log.view()), log.view())
+
+
+def test_only_the_open_segment_is_encoded_for_a_run() -> None:
+    log = MessageLog([SystemMessage("s"), UserMessage("hi")])
+    joiner = HistoryJoiner(encode, letters_and_commas)
+    joiner.join(log.view())
+    for number in range(50):
+        log.extend(a_round(number))
+        before = joiner.encode_calls
+        joiner.join(log.view())
+        assert joiner.encode_calls - before == 1
+    del log
+    gc.collect()
+    assert len(joiner._logs) == 0
+
+
+def test_a_failing_encoder_leaves_the_run_right() -> None:
+    fail = True
+
+    def fragile(messages: Sequence[Message]) -> bytes:
+        if fail and isinstance(messages[0], AssistantMessage):
+            raise RuntimeError("no")
+        return encode(messages)
+
+    history = History.of([UserMessage("hi"), AssistantMessage("x"), UserMessage("more")])
+    joiner = HistoryJoiner(fragile, letters_and_commas)
+    with pytest.raises(RuntimeError):
+        joiner.join(history)
+    fail = False
+    check_joined(joiner.join(history), history)
 
 
 def test_history_is_a_sequence() -> None:

@@ -26,8 +26,10 @@ from hermes_messages import (
     encode_messages,
 )
 from hermes_messages.parts import FilePart, ImagePart, OpaquePart, Origin, Replay, TextPart
+from hermes_messages.stable_bytes import segments
 from hermes_providers import CallIdRule, ChatQuirks
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.openai_chat_messages import encode_segment
 from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
 from wire_help import SPEC, ask
 
@@ -448,7 +450,8 @@ def conversation(rounds: int) -> list[Message]:
 
 @pytest.mark.parametrize("merge", [False, True])
 def test_consecutive_bodies_share_their_bytes_up_to_the_last_closed_segment(merge: bool) -> None:
-    one = builder(ChatQuirks(merge_user_turns=merge))
+    quirks = ChatQuirks(merge_user_turns=merge)
+    one = builder(quirks)
     log = MessageLog()
     earlier = b""
     earlier_closed = 0
@@ -461,7 +464,10 @@ def test_consecutive_bodies_share_their_bytes_up_to_the_last_closed_segment(merg
         assert current[:earlier_closed] == earlier[:earlier_closed]
         json.loads(current)
         earlier = current
-        open_tail = one._encoder("m-1").encode(request.history).open_tail
+        open_begin, _ = list(segments(request.history))[-1]
+        open_tail = encode_segment(
+            request.history[open_begin:], quirks, Origin("custom", "host.example", "m-1")
+        )
         earlier_closed = current.index(b'],"tools":') - len(open_tail)
         assert earlier_closed > 0
 

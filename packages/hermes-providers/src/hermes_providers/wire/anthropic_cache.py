@@ -9,15 +9,16 @@ own. Markers are no part of the cached segments: they are put in here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
+from hermes_messages.stable_bytes import JoinedHistory
 from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH
 
-__all__ = ["MAX_MARKERS", "join_messages", "marked", "marker_bytes", "marker_places"]
+__all__ = ["MAX_MARKERS", "joint", "marked", "marker_bytes", "marker_edits"]
 
 MAX_MARKERS = 4
 _MARKERS_IN_MESSAGES = 2
+_MARKABLE = (b"U", b"A")
 _OPEN = {b"u": b'{"role":"user","content":[', b"a": b'{"role":"assistant","content":['}
 _BEGINNING = b'{"role":"user","content":[{"type":"text","text":"(the conversation begins)"}]},'
 
@@ -32,33 +33,27 @@ def marked(block: bytes, marker: bytes) -> bytes:
     return block[:-1] + marker + b"}" if marker else block
 
 
-def marker_places(segments: Sequence[bytes], left: int) -> frozenset[int]:
-    """Which segments end in a marked block, when `left` markers may still be used."""
-    places: list[int] = []
-    for place in range(len(segments) - 1, -1, -1):
-        if len(places) >= min(left, _MARKERS_IN_MESSAGES):
+def marker_edits(joined: JoinedHistory, left: int, marker: bytes) -> list[tuple[int, int, bytes]]:
+    """The edits that put `marker` on the last blocks that may have one, when `left` may still be used."""
+    edits: list[tuple[int, int, bytes]] = []
+    place = len(joined)
+    while len(edits) < min(left, _MARKERS_IN_MESSAGES):
+        place = max(joined.find_last(letter, place) for letter in _MARKABLE)
+        if place < 0:
             break
-        if segments[place][2:HEADER_LENGTH] == b"+":
-            places.append(place)
-    return frozenset(places)
+        at = joined.stop(place) - len(b"}")
+        edits.insert(0, (at, at, marker))
+    return edits
 
 
-def join_messages(
-    segments: Sequence[bytes], places: frozenset[int], marker: bytes
-) -> list[bytes | memoryview]:
-    """The messages as pieces to be joined: neighbours of the same role as one message, the first a user's."""
-    pieces: list[bytes | memoryview] = []
-    role = b""
-    for place, segment in enumerate(segments):
-        begins = segment[:1]
-        if begins == role:
-            pieces.append(b",")
-        elif role:
-            pieces.append(b"]}," + _OPEN[begins])
-        else:  # "first message must use the \"user\" role"
-            pieces.append(_OPEN[begins] if begins == b"u" else _BEGINNING + _OPEN[begins])
-        blocks = memoryview(segment)[HEADER_LENGTH:]
-        pieces += [blocks[:-1], marker, b"}"] if place in places else [blocks]
-        role = segment[1:2]
-    pieces.append(b"]}")
-    return pieces
+def joint(before: bytes, segment: bytes) -> tuple[bytes, bytes]:
+    """Neighbours of one role become one message, the first is a user's. What ends the last message is left to
+    who sends it. A segment's letter is the role that it ends with, a capital where a marker may stand."""
+    begins, ends, blocks = segment[:1], segment[1:2], segment[HEADER_LENGTH:]
+    if before.lower() == begins:
+        glue = b","
+    elif before:
+        glue = b"]}," + _OPEN[begins]
+    else:  # "first message must use the \"user\" role"
+        glue = _OPEN[begins] if begins == b"u" else _BEGINNING + _OPEN[begins]
+    return glue + blocks, ends.upper() if segment[2:HEADER_LENGTH] == b"+" else ends

@@ -17,16 +17,16 @@ from msgspec import Raw
 
 from hermes_messages import ChatRequest, Message, MessageLog, ToolSpec
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import HistoryEncoder
+from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_blocks import HEADER_LENGTH, encode_segment
 from hermes_providers.wire.anthropic_cache import (
     MAX_MARKERS,
-    join_messages,
+    joint,
     marked,
     marker_bytes,
-    marker_places,
+    marker_edits,
 )
 from hermes_providers.wire.anthropic_parameters import (
     Circumstances,
@@ -42,7 +42,7 @@ from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of, last_answer
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import unsendable
+from hermes_providers.wire.sent_history import check_sendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["AnthropicRequestBuilder"]
@@ -88,29 +88,29 @@ class AnthropicRequestBuilder(BodyBuilder):
         for name in without:
             fields.pop(name, None)
         tools = b"" if "tools" in fields else tools
-        system, messages = _sorted(self._segments(request, facts))
-        system = [] if "system" in fields else system
+        joined = self._joined(request, facts)
+        check_sendable(joined, "nothing to send but instructions")
+        system = (
+            b"" if "system" in fields else b",".join(part[HEADER_LENGTH:] for part in joined.leading if part)
+        )
         marker = self._marker(circumstances)
         left = MAX_MARKERS - ("cache_control" in fields) - bool(tools) - bool(system) if marker else 0
-        pieces: list[bytes | memoryview] = [dump(fields)[:-1]]
+        front = [dump(fields)[:-1]]
         if tools:
-            pieces += [b',"tools":[', marked(tools, marker), b"]"]
+            front += [b',"tools":[', marked(tools, marker), b"]"]
         if system:
-            pieces += [b',"system":[', marked(b",".join(system), marker), b"]"]
-        pieces.append(b',"messages":[')
-        pieces += join_messages(messages, marker_places(messages, left), marker)
-        pieces.append(b"]}")
-        return b"".join(pieces)
+            front += [b',"system":[', marked(system, marker), b"]"]
+        front.append(b',"messages":[')
+        return joined.within(front, (b"]}", b"]}"), marker_edits(joined, left, marker))
 
-    def _segments(self, request: ChatRequest, facts: LogFacts) -> list[bytes]:
+    def _joined(self, request: ChatRequest, facts: LogFacts) -> JoinedHistory:
         self._renamed = facts.renamed
         # Which thinking blocks go back may depend on the model.
         key = request.model if self._quirks.replay == "same_model" else ""
-        encoded = self._encoders.of(key).encode(request.history)
-        return [segment for segment in (*encoded.closed, encoded.open_tail) if segment]
+        return self._joiners.of(key).join(request.history)
 
-    def _encoder(self, model: str) -> HistoryEncoder:
-        return HistoryEncoder(partial(self._encode, self._origin(model)))
+    def _joiner(self, model: str) -> HistoryJoiner:
+        return HistoryJoiner(partial(self._encode, self._origin(model)), joint)
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)
@@ -159,19 +159,3 @@ def _tool(tool: ToolSpec, names: ToolNameRule) -> dict[str, object]:
     described = {"description": tool.description} if tool.description.strip() else {}
     name = wire_tool_name(tool.name, names)
     return {"name": name, **described, "input_schema": object_at_top(tool.parameters)}
-
-
-def _sorted(segments: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """The system blocks in front, and the segments of the messages."""
-    system: list[bytes] = []
-    messages: list[bytes] = []
-    for segment in segments:
-        if segment[:1] != b"s":
-            messages.append(segment)
-        elif messages:
-            raise unsendable("a system message stands behind other messages; only the first may be one")
-        else:
-            system.append(segment[HEADER_LENGTH:])
-    if not messages:
-        raise unsendable("the conversation holds nothing to send but instructions")
-    return system, messages

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from msgspec import Raw
 
 from hermes_messages import ChatRequest, ToolSpec
-from hermes_messages.stable_bytes import HistoryEncoder
-from hermes_providers.wire.sent_history import ModelEncoders
+from hermes_messages.stable_bytes import HistoryJoiner
+from hermes_providers.wire.sent_history import ModelJoiners
 
 __all__ = ["BodyBuilder"]
 
@@ -20,14 +20,14 @@ class BodyBuilder(ABC):
         """`extra_body` is merged into every body."""
         self._url = url
         self._extra_body = extra_body
-        self._encoders = ModelEncoders(self._encoder)
+        self._joiners = ModelJoiners(self._joiner)
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
 
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far, for tests."""
-        return self._encoders.encode_calls
+        return self._joiners.encode_calls
 
     def url(self, request: ChatRequest) -> str:  # noqa: ARG002 - one wire has the model in the path
         """Where the request goes."""
@@ -38,5 +38,5 @@ class BodyBuilder(ABC):
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
 
     @abstractmethod
-    def _encoder(self, model: str) -> HistoryEncoder:
-        """The encoder of what is sent to `model`."""
+    def _joiner(self, model: str) -> HistoryJoiner:
+        """The joiner of what is sent to `model`."""

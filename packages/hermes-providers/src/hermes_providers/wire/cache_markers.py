@@ -8,9 +8,10 @@ https://openrouter.ai/docs/guides/best-practices/prompt-caching: at most four, t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-__all__ = ["marked", "with_markers"]
+from hermes_messages.stable_bytes import JoinedHistory
+
+__all__ = ["marked", "turn_markers"]
 
 _MARKER = b'"cache_control":{"type":"ephemeral"}'
 _TURNS = 2
@@ -20,25 +21,23 @@ _PARTS = b',"content":['
 _STRING = re.compile(rb'"(?:[^"\\]+|\\.)*"')
 
 
-def with_markers(segments: Sequence[bytes], system_start: bytes) -> list[bytes]:
-    """`segments` with a marker on the system message and on the last two turns that can hold one.
+def turn_markers(joined: JoinedHistory) -> list[tuple[int, int, bytes]]:
+    """The edits that put a marker on each of the last two turns that can hold one.
 
     The marker before the last is where the previous request had its own, so that what it wrote is found.
     """
-    joined = list(segments)
-    turns = range(len(joined))
-    if joined and joined[0].startswith(system_start):
-        joined[0] = marked(joined[0])
-        turns = range(1, len(joined))
-    left = _TURNS
-    for place in reversed(turns):
-        with_one = marked(joined[place])
-        if with_one is not joined[place]:
-            joined[place] = with_one
-            left -= 1
-            if not left:
+    edits: list[tuple[int, int, bytes]] = []
+    stop = joined.size
+    for place in range(len(joined) - 1, -1, -1):
+        start = joined.stop(place - 1) if place else 0
+        segment = joined.read(start, stop)
+        with_one = marked(segment)
+        if with_one is not segment:
+            edits.insert(0, (start, stop, with_one))
+            if len(edits) == _TURNS:
                 break
-    return joined
+        stop = start
+    return edits
 
 
 def marked(segment: bytes) -> bytes:

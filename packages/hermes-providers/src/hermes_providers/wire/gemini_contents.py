@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from hermes_messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from hermes_messages.parts import Content, ImagePart, OpaquePart, Origin, Part, TextPart, content_text
+from hermes_messages.stable_bytes import JoinedHistory
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
@@ -25,9 +26,9 @@ from hermes_providers.wire.gemini_replay import own_parts, sent_part
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
-__all__ = ["SYSTEM_SEGMENT", "ModelRules", "encode_segment", "join_segments"]
+__all__ = ["ModelRules", "encode_segment", "joint", "signatures"]
 
-SYSTEM_SEGMENT = b"s"
+_SYSTEM_SEGMENT = b"s"
 """Stands for a system message, which has a place of its own in the body."""
 
 NO_SIGNATURE = b"\x00"
@@ -38,7 +39,11 @@ no Gemini model made."""
 JsonDict = dict[str, object]
 
 _HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
+_END = b"]}"
 _LETTERS = {"user": b"u", "model": b"m"}
+_OF_USER = frozenset((b"U", b"u", b"v"))
+_UNSIGNED_LETTERS = (b"v", b"n")
+_UNSIGNED = bytes.maketrans(b"um", b"vn")
 _NO_OUTPUT = "(no output)"
 _NO_TEXT = "(empty message)"
 
@@ -57,32 +62,43 @@ def encode_segment(messages: Sequence[Message], rules: ModelRules, origin: Origi
     first = messages[0]
     match first:
         case SystemMessage():
-            return SYSTEM_SEGMENT
+            return _SYSTEM_SEGMENT
         case UserMessage():
             return b"U" + _user_turn([m for m in messages if isinstance(m, UserMessage)]) + b"u"
         case AssistantMessage() | ToolMessage():
             return _round(messages, rules, origin)
 
 
-def join_segments(segments: Sequence[bytes]) -> list[bytes | memoryview]:
-    """The pieces of the inside of `contents`. Neighbours of one role become one content, and calls of the
-    current turn that need a signature get the dummy."""
-    turn = max((place for place, segment in enumerate(segments) if segment[:1] == b"U"), default=-1)
-    pieces: list[bytes | memoryview] = []
-    last_role = b""
-    for place, segment in enumerate(segments):
-        role = segment[:1].lower()
-        inside = memoryview(segment)[1:-1]
-        if NO_SIGNATURE in segment:
-            inside = memoryview(bytes(inside).replace(NO_SIGNATURE, _DUMMY if place > turn else b""))
-        if role == last_role:
-            pieces[-1] = memoryview(pieces[-1])[:-2]  # the end of the parts and of the content
-            inside = inside[len(_HEADS["user" if role == b"u" else "model"]) :]
-        if pieces:
-            pieces.append(b",")
-        pieces.append(inside)
-        last_role = segment[-1:]
-    return pieces
+def joint(before: bytes, segment: bytes) -> tuple[bytes, bytes]:
+    """Neighbours of one role become one content; what ends the last one is left to who sends it.
+
+    A segment's letter is `U` for a user's own turn, else the role that it ends with: `u` and `m`, or `v` and
+    `n` where it holds NO_SIGNATURE.
+    """
+    begins, inside, ends = segment[:1], segment[1 : -1 - len(_END)], segment[-1:]
+    role = begins.lower()
+    if before and (role == b"u") == (before in _OF_USER):
+        inside = b"," + inside[len(_HEADS["user" if role == b"u" else "model"]) :]
+    elif before:
+        inside = _END + b"," + inside
+    if begins == b"U":
+        return inside, begins
+    return inside, ends.translate(_UNSIGNED) if NO_SIGNATURE in segment else ends
+
+
+def signatures(joined: JoinedHistory) -> list[tuple[int, int, bytes]]:
+    """The edits that give the dummy to calls of the current turn that need a signature; earlier ones need
+    none."""
+    last = max(joined.find_last(letter) for letter in _UNSIGNED_LETTERS)
+    if last < 0:
+        return []
+    turn = joined.find_last(b"U")
+    begins = joined.stop(turn) if turn >= 0 else 0
+    earlier, current = joined.read(0, begins), joined.read(begins, joined.size)
+    return [
+        (0, begins, earlier.replace(NO_SIGNATURE, b"")),
+        (begins, joined.size, current.replace(NO_SIGNATURE, _DUMMY)),
+    ]
 
 
 def _content(role: str, parts: Iterable[bytes]) -> bytes:

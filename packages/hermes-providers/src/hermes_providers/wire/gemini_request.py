@@ -23,13 +23,13 @@ from hermes_messages import (
     ToolSpec,
 )
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import HistoryEncoder
+from hermes_messages.stable_bytes import HistoryJoiner
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
-from hermes_providers.wire.gemini_contents import SYSTEM_SEGMENT, ModelRules, encode_segment, join_segments
+from hermes_providers.wire.gemini_contents import ModelRules, encode_segment, joint, signatures
 from hermes_providers.wire.gemini_quirks import (
     GeminiQuirks,
     answer_way,
@@ -41,7 +41,7 @@ from hermes_providers.wire.gemini_quirks import (
 from hermes_providers.wire.gemini_schema import in_gemini_dialect
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import split_system, unsendable
+from hermes_providers.wire.sent_history import leading_text, unsendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["GeminiRequestBuilder"]
@@ -83,15 +83,14 @@ class GeminiRequestBuilder(BodyBuilder):
         return b'{"generateContentRequest":' + self._body(request, named) + b"}"
 
     def _body(self, request: ChatRequest, named: dict[str, object]) -> bytes:
-        encoded = self._encoders.of(request.model).encode(request.history)
-        system, segments = split_system(request.history, encoded, SYSTEM_SEGMENT)
-        head = named | self._fields(request, system)
+        joined = self._joiners.of(request.model).join(request.history)
+        head = named | self._fields(request, leading_text(request.history, joined))
         tools = self._tools_field(request) if "tools" not in head else b""
         start = dump(head)[:-1] + b"," if head else b"{"
-        return b"".join((start, b'"contents":[', *join_segments(segments), b"]", tools, b"}"))
+        return joined.within((start, b'"contents":['), (b"]}", b"]", tools, b"}"), signatures(joined))
 
-    def _encoder(self, model: str) -> HistoryEncoder:
-        """The encoder for a model: ids, signatures and the parts that go back depend on it."""
+    def _joiner(self, model: str) -> HistoryJoiner:
+        """The joiner for a model: ids, signatures and the parts that go back depend on it."""
         origin = Origin(self._settings.provider, self._settings.host, model)
         rules = ModelRules(
             ids=sends_ids(self._quirks, model),
@@ -99,7 +98,7 @@ class GeminiRequestBuilder(BodyBuilder):
             signatures=wants_signatures(self._quirks, model),
             tool_names=self._quirks.tool_names,
         )
-        return HistoryEncoder(partial(encode_segment, rules=rules, origin=origin))
+        return HistoryJoiner(partial(encode_segment, rules=rules, origin=origin), joint)
 
     def _fields(self, request: ChatRequest, system: str) -> dict[str, object]:
         fields: dict[str, object] = {}

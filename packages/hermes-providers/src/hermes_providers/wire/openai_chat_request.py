@@ -9,25 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import islice
-from weakref import WeakKeyDictionary
 
 from msgspec import Raw
 
-from hermes_messages import ChatRequest, MessageLog, SystemMessage, ToolSpec
+from hermes_messages import ChatRequest, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import HistoryEncoder
+from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 from hermes_providers.credentials import join_url
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.body_builder import BodyBuilder
-from hermes_providers.wire.cache_markers import with_markers
+from hermes_providers.wire.cache_markers import marked, turn_markers
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top, without_refs
-from hermes_providers.wire.sent_history import unsendable
+from hermes_providers.wire.sent_history import by_commas, check_sendable
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ChatRequestBuilder"]
@@ -53,50 +51,38 @@ class ChatRequestBuilder(BodyBuilder):
         self._host = host
         self._quirks = quirks
         self._refusals = refusals or Refusals()
-        self._system_start = b'{"role":"%b",' % quirks.system_role.encode()
-        self._checked: WeakKeyDictionary[MessageLog, int] = WeakKeyDictionary()
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
         head = self._parameters(request)
         tools = self._tools_field(request) if "tools" not in head else b""
-        return b"".join(
-            (dump(head)[:-1], b',"messages":[', b",".join(self._segments(request)), b"]", tools, b"}")
-        )
-
-    def _segments(self, request: ChatRequest) -> list[bytes]:
         # Only replayed reasoning depends on the model.
         key = request.model if self._quirks.replay_field is not None else ""
-        encoded = self._encoders.of(key).encode(request.history)
-        segments = [*encoded.closed, encoded.open_tail]
-        leading = 0
-        for message in request.history:
-            if not isinstance(message, SystemMessage):
-                break
-            leading += 1
-        if leading > 1:
-            systems = [m.content for m in request.history[:leading] if isinstance(m, SystemMessage)]
-            segments[:leading] = [encode_system(systems, self._quirks)]
-        system_start = self._system_start
-        checked = self._checked.get(request.history.log, 1)  # closed ones do not change
-        if any(segment.startswith(system_start) for segment in islice(segments, checked, None)):
-            raise unsendable("a system message stands behind other messages; only the first may be one")
-        if leading <= 1:
-            of_tail = len(request.history) - request.history.logged
-            self._checked[request.history.log] = max(1, len(encoded.closed) - of_tail)
-        sent = segments if all(segments) else [segment for segment in segments if segment]
-        if not sent:
-            raise unsendable("the conversation holds nothing to send")
-        return with_markers(sent, system_start) if self._is_marked(request.model) else sent
+        joined = self._joiners.of(key).join(request.history)
+        system = self._system(request, joined)
+        if joined.misplaced or not system:
+            check_sendable(joined)
+        edits = turn_markers(joined) if self._is_marked(request.model) else ()
+        front = (dump(head)[:-1], b',"messages":[', system, b"," if system and joined.size else b"")
+        return joined.within(front, (b"]", tools, b"}"), edits)
+
+    def _system(self, request: ChatRequest, joined: JoinedHistory) -> bytes:
+        """The system message; hosts take one only."""
+        system = b"".join(joined.leading)
+        if len(joined.leading) > 1:
+            leading = request.history[: len(joined.leading)]
+            contents = [message.content for message in leading if isinstance(message, SystemMessage)]
+            system = encode_system(contents, self._quirks)
+        return marked(system) if system and self._is_marked(request.model) else system
 
     def _is_marked(self, model: str) -> bool:
         return model.startswith(self._quirks.cache_markers) and "cache_control" not in self._refusals.of(
             model
         )
 
-    def _encoder(self, model: str) -> HistoryEncoder:
+    def _joiner(self, model: str) -> HistoryJoiner:
         origin = Origin(self._provider, self._host, model)
-        return HistoryEncoder(partial(encode_segment, quirks=self._quirks, origin=origin))
+        return HistoryJoiner(partial(encode_segment, quirks=self._quirks, origin=origin), by_commas)
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks

@@ -29,9 +29,9 @@ from hermes_providers.wire.openai_responses_replay import own_items
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
-__all__ = ["SYSTEM_SEGMENT", "encode_segment", "text_message"]
+__all__ = ["encode_segment", "text_message"]
 
-SYSTEM_SEGMENT = b"\x00"
+_SYSTEM_SEGMENT = b"\x00"
 """Stands for a system message, which has a place of its own in the body. No JSON text holds this byte."""
 
 JsonDict = dict[str, object]
@@ -54,7 +54,7 @@ def encode_segment(
     first = messages[0]
     match first:
         case SystemMessage():
-            return SYSTEM_SEGMENT
+            return _SYSTEM_SEGMENT
         case UserMessage():
             items = _user_turn([m for m in messages if isinstance(m, UserMessage)])
         case AssistantMessage() | ToolMessage():

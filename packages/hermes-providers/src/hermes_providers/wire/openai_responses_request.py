@@ -19,18 +19,18 @@ from hermes_messages import (
     ToolSpec,
 )
 from hermes_messages.parts import Origin
-from hermes_messages.stable_bytes import HistoryEncoder
+from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 from hermes_providers.credentials import join_url
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
-from hermes_providers.wire.openai_responses_items import SYSTEM_SEGMENT, encode_segment, text_message
+from hermes_providers.wire.openai_responses_items import encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
-from hermes_providers.wire.sent_history import split_system
+from hermes_providers.wire.sent_history import by_commas, leading_text
 from hermes_providers.wire.tool_names import wire_tool_name
 
 __all__ = ["ResponsesRequestBuilder"]
@@ -61,26 +61,27 @@ class ResponsesRequestBuilder(BodyBuilder):
         return self._body(request, without=_NOT_COUNTED)
 
     def _body(self, request: ChatRequest, without: Sequence[str] = ()) -> bytes:
-        system, segments = self._segments(request)
+        joined = self._joined(request)
+        system = leading_text(request.history, joined)
         head = self._parameters(request)
         for name in without:
             head.pop(name, None)
+        first = b""
         if system and self._quirks.system_as == "instructions":
             head.setdefault("instructions", system)
         elif system:
-            segments.insert(0, dump(text_message(self._quirks.system_as, system)))
+            first = dump(text_message(self._quirks.system_as, system)) + b","
         tools = self._tools_field(request) if "tools" not in head else b""
-        return b"".join((dump(head)[:-1], b',"input":[', b",".join(segments), b"]", tools, b"}"))
+        return joined.within((dump(head)[:-1], b',"input":[', first), (b"]", tools, b"}"))
 
-    def _segments(self, request: ChatRequest) -> tuple[str, list[bytes]]:
+    def _joined(self, request: ChatRequest) -> JoinedHistory:
         self._renamed = facts_of(self._logs, request.history).renamed
-        encoded = self._encoders.of(request.model).encode(request.history)
-        return split_system(request.history, encoded, SYSTEM_SEGMENT)
+        return self._joiners.of(request.model).join(request.history)
 
-    def _encoder(self, model: str) -> HistoryEncoder:
-        """The encoder for a model: only it takes the items of its earlier responses back."""
+    def _joiner(self, model: str) -> HistoryJoiner:
+        """The joiner for a model: only it takes the items of its earlier responses back."""
         origin = Origin(self._settings.provider, self._settings.host, model)
-        return HistoryEncoder(partial(self._encode, origin))
+        return HistoryJoiner(partial(self._encode, origin), by_commas)
 
     def _encode(self, origin: Origin, messages: Sequence[Message]) -> bytes:
         return encode_segment(messages, self._quirks, origin, self._renamed)

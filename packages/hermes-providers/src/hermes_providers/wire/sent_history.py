@@ -8,56 +8,60 @@ import msgspec
 
 from hermes_messages import ErrorKind, History, JsonValue, ProviderError, SystemMessage
 from hermes_messages.parts import content_text
-from hermes_messages.stable_bytes import EncodedHistory, HistoryEncoder
+from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 
-__all__ = ["ModelEncoders", "count_in", "split_system", "unsendable"]
+__all__ = ["ModelJoiners", "by_commas", "check_sendable", "count_in", "leading_text", "unsendable"]
 
-_MAX_ENCODERS = 16
+_MAX_JOINERS = 16
 
 
-class ModelEncoders:
-    """The encoders of the models used last, each made when its model is first used."""
+class ModelJoiners:
+    """The joiners of the models used last, each made when its model is first used."""
 
-    __slots__ = ("_encoders", "_make")
+    __slots__ = ("_joiners", "_make")
 
-    def __init__(self, make: Callable[[str], HistoryEncoder]) -> None:
+    def __init__(self, make: Callable[[str], HistoryJoiner]) -> None:
         self._make = make
-        self._encoders: dict[str, HistoryEncoder] = {}
+        self._joiners: dict[str, HistoryJoiner] = {}
 
     @property
     def encode_calls(self) -> int:
         """How many segments were encoded so far."""
-        return sum(encoder.encode_calls for encoder in self._encoders.values())
+        return sum(joiner.encode_calls for joiner in self._joiners.values())
 
-    def of(self, model: str) -> HistoryEncoder:
-        """The encoder of `model`."""
-        encoder = self._encoders.get(model)
-        if encoder is None:
-            if len(self._encoders) >= _MAX_ENCODERS:
-                self._encoders.pop(next(iter(self._encoders)))
-            encoder = self._encoders[model] = self._make(model)
-        return encoder
+    def of(self, model: str) -> HistoryJoiner:
+        """The joiner of `model`."""
+        joiner = self._joiners.get(model)
+        if joiner is None:
+            if len(self._joiners) >= _MAX_JOINERS:
+                self._joiners.pop(next(iter(self._joiners)))
+            joiner = self._joiners[model] = self._make(model)
+        return joiner
 
 
-def split_system(history: History, encoded: EncodedHistory, mark: bytes) -> tuple[str, list[bytes]]:
-    """The texts of the leading system messages, joined, and the segments of everything behind them.
+def by_commas(before: bytes, segment: bytes) -> tuple[bytes, bytes]:
+    """The joint of wires whose segments are elements of one list."""
+    return (b"," + segment if before else segment), b"."
 
-    `mark` is what the encoder puts in the place of a system message. Raises `ProviderError` (format) for one
-    that stands behind other messages, and for a history with nothing to send.
+
+def leading_text(history: History, joined: JoinedHistory) -> str:
+    """The texts of the leading system messages, joined, for a wire that has them beside the messages.
+
+    Raises as `check_sendable`.
     """
-    segments = [*encoded.closed, encoded.open_tail]
-    leading: list[str] = []
-    for message in history:
-        if not isinstance(message, SystemMessage):
-            break
-        leading.append(content_text(message.content))
-    del segments[: len(leading)]
-    if mark in segments:
+    check_sendable(joined)
+    messages = history[: len(joined.leading)]
+    texts = [content_text(message.content) for message in messages if isinstance(message, SystemMessage)]
+    return "\n\n".join(text for text in texts if text.strip())
+
+
+def check_sendable(joined: JoinedHistory, nothing: str = "nothing to send") -> None:
+    """Raises `ProviderError` (format) for a system message that stands behind other messages, and for a
+    history that holds `nothing`."""
+    if joined.misplaced:
         raise unsendable("a system message stands behind other messages; only the first may be one")
-    sent = [segment for segment in segments if segment]
-    if not sent:
-        raise unsendable("the conversation holds nothing to send")
-    return "\n\n".join(text for text in leading if text.strip()), sent
+    if not joined.size:
+        raise unsendable(f"the conversation holds {nothing}")
 
 
 def unsendable(reason: str) -> ProviderError:
