@@ -91,7 +91,7 @@ class _Pipe(asyncio.Protocol):
             self.transport.resume_reading()
         return data
 
-    async def give(self, data: bytes) -> None:
+    async def give(self, data: bytes | memoryview) -> None:
         assert self.transport is not None
         if self.closed.done():
             raise httpcore.WriteError(_told(self.error)) from self.error
@@ -116,9 +116,13 @@ class SocketStream(httpcore.AsyncNetworkStream):
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002
         """Send `buffer`, at the latest before the next read. Raises `httpcore.WriteError`."""
-        self._unsent += buffer
-        if len(self._unsent) >= _TOGETHER_BYTES:
+        large = len(buffer) >= _TOGETHER_BYTES
+        if not large:
+            self._unsent += buffer
+        if self._unsent and (large or len(self._unsent) >= _TOGETHER_BYTES):
             await self._send()
+        if large:
+            await self._pipe.give(memoryview(buffer))  # asyncio need not copy what of it has to wait
 
     async def aclose(self) -> None:
         """Close the socket, without waiting for that."""
