@@ -53,7 +53,7 @@ class LocalEngine:
             return
         try:
             await supervised(made.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
-        except Exception:
+        except Exception:  # whatever a part of the agents raises, the results stand
             logger.exception("the agents could not be closed")
 
 

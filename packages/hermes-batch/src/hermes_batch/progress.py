@@ -85,7 +85,7 @@ class SteadyProgress:
             return
         try:
             what(self._shown)
-        except Exception:
+        except Exception:  # a display of the host's must not end the run
             self._shown = None
             logger.warning("the progress can not be shown any more", exc_info=True)
 

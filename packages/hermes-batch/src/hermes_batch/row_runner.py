@@ -119,7 +119,7 @@ async def _close(agent: Agent, what: str) -> None:
     """Close an agent. What the row came to stands, however that goes."""
     try:
         await supervised(agent.close(), what=f"closing {what}", limit_s=_CLOSE_LIMIT_S)
-    except Exception:
+    except Exception:  # the agent may be anybody's
         logger.exception("%s could not be closed", what)
 
 

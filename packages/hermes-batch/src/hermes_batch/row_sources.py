@@ -266,7 +266,7 @@ async def _close(given: AsyncGenerator[RowLike, None]) -> None:
     """Let the source clean up. What it came to stands, however that goes."""
     try:
         await given.aclose()
-    except Exception:
+    except Exception:  # the caller's own code
         logger.exception("the source of the rows could not be closed")
 
 

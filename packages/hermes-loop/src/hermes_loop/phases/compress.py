@@ -154,7 +154,7 @@ async def _ask(
         raise _NoGainError(f"the compressor gave up: {error!r}") from error
     except HermesError:
         raise
-    except Exception as error:
+    except Exception as error:  # the compressor may be the host's own
         raise _NoGainError(f"the compressor failed: {type(error).__name__}: {error}") from error
     return answer
 

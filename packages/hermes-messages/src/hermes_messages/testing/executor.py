@@ -337,5 +337,5 @@ async def _tell(callback: Callable[..., Awaitable[None] | None] | None, *values:
         told = callback(*values)
         if inspect.isawaitable(told):
             await told
-    except Exception:
+    except Exception:  # the host's own code
         logger.warning("a tool callback failed", exc_info=True)

@@ -309,7 +309,7 @@ class MessageChecks:
             await store.append_messages_batch(session_id, new_messages("a"))
         except StoreError:
             pass
-        except Exception as error:
+        except Exception as error:  # any other is just what is looked for
             raise UnmetError(
                 f"a closed store raised {type(error).__name__}, which is no StoreError"
             ) from error

@@ -78,7 +78,7 @@ class SearchChecks:
             for query in (*_ODD_QUERIES, *ODD_TEXTS):
                 try:
                     hits = await store.search_messages(query)
-                except Exception as error:
+                except Exception as error:  # no query may raise anything
                     raise UnmetError(f"the query {query!r:.60} raised {error!r}") from error
                 expect(bool(query.strip()) or hits == [], f"the blank query {query!r} found something")
 
