@@ -2,6 +2,7 @@
 
     python .ci/checks/house_rules.py [ROOT]
 
+broad     `except Exception` or `BaseException` has its reason in a comment on its line, or raises again
 getattr   no three-argument getattr in the packages: it stands for an object whose fields nobody knows
 length    a module has at most 450 lines, a function at most 80 below its signature
 logging   loggers are named after their module or package; handlers, levels and the root logger are the host's
@@ -22,6 +23,7 @@ from pathlib import Path
 from findings import Finding, run_check
 from syntax import Function, Names, parse, source_files
 
+BROAD = {"Exception", "BaseException"}
 MODULE_LINES = 450
 FUNCTION_LINES = 80
 
@@ -56,6 +58,19 @@ def check_logging(tree: ast.Module, shown: str) -> Iterator[Finding]:
             yield Finding(shown, node.lineno, "logging", f'getLogger takes __name__ or a name in "{package}"')
 
 
+def check_broad(tree: ast.Module, lines: list[str], shown: str) -> Iterator[Finding]:
+    """Rule `broad` for one module."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ExceptHandler) or node.type is None:
+            continue
+        caught = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)} & BROAD
+        last = node.body[-1]
+        raises_again = isinstance(last, ast.Raise) and last.exc is None
+        head = lines[node.lineno - 1 : node.body[0].lineno]
+        if caught and not raises_again and not any("#" in line for line in head):
+            yield Finding(shown, node.lineno, "broad", f"except {caught.pop()} without its reason")
+
+
 def is_own_logger(call: ast.Call, package: str) -> bool:
     """Whether the logger is named after the module, or in the package's family."""
     match call.args:
@@ -68,12 +83,13 @@ def is_own_logger(call: ast.Call, package: str) -> bool:
 
 
 def check_source(path: Path, shown: str) -> Iterator[Finding]:
-    """Rules `getattr`, `length`, `logging` and `exports` for one module."""
+    """Rules `broad`, `getattr`, `length`, `logging` and `exports` for one module."""
     tree = parse(path)
     yield from check_logging(tree, shown)
-    lines = len(path.read_text("utf-8").splitlines())
-    if lines > MODULE_LINES:
-        yield Finding(shown, 0, "length", f"{lines} lines, at most {MODULE_LINES}: split the module")
+    lines = path.read_text("utf-8").splitlines()
+    yield from check_broad(tree, lines, shown)
+    if len(lines) > MODULE_LINES:
+        yield Finding(shown, 0, "length", f"{len(lines)} lines, at most {MODULE_LINES}: split the module")
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id == "getattr" and len(node.args) == 3:

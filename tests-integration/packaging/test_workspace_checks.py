@@ -128,6 +128,22 @@ def test_a_source_fault_is_found(fault: str, tree: Path) -> None:
     assert output.endswith("house rules: 1 found\n")
 
 
+@pytest.mark.parametrize(
+    ("handler", "found"),
+    [
+        ("except Exception:\n    pass", True),
+        ("except (OSError, BaseException) as error:\n    raise ValueError from error", True),
+        ("except Exception:  # the host's own code\n    pass", False),
+        ("except BaseException:\n    print()\n    raise", False),
+        ("except OSError:\n    pass", False),
+    ],
+)
+def test_a_broad_except_says_why_unless_it_raises_again(tree: Path, handler: str, found: bool) -> None:
+    (tree / "packages/hermes-loop/src/hermes_loop/faulty.py").write_text(f"try:\n    print()\n{handler}\n")
+    code, output = run_check("house_rules", tree)
+    assert (code, "faulty.py:3: broad: " in output) == (int(found), found)
+
+
 def test_a_long_signature_is_no_long_function(tree: Path) -> None:
     parameters = "".join(f"    p{n}: int = 0,\n" for n in range(100))
     source = f"def f(\n{parameters}) -> None:\n" + "    print()\n" * 80

@@ -244,7 +244,7 @@ class ShardWriter:
             if self._shard is None:
                 self._shard = await self._next_shard()
             await self._shard.append(b"".join(line for line, _ in batch))
-        except BaseException as error:
+        except BaseException as error:  # a cancellation too: who waits for this batch must be told
             for _, done in batch:
                 if not done.done():
                     done.set_exception(error) if isinstance(error, Exception) else done.cancel()

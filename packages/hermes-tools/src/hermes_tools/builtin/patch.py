@@ -213,7 +213,7 @@ async def _write_all(jobs: list[_Job], done: list[Edited]) -> str:
             for at_work, step in zip(jobs, steps, strict=True):
                 begun.append(at_work)
                 await step()
-    except BaseException as error:
+    except BaseException as error:  # a cancellation too: what was changed is taken back first
         lost = await _taken_back(begun) if len(jobs) > 1 else []
         if not isinstance(error, OSError | ToolFailure):
             raise
