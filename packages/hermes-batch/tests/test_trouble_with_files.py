@@ -157,7 +157,7 @@ def test_two_processes_that_begin_one_run_at_the_same_moment(tmp_path: Path) -> 
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    one, other = sorted((process.communicate(timeout=30)[0].split() for process in both), key=len)
+    one, other = sorted((process.communicate(timeout=300)[0].split() for process in both), key=len)
     assert one == ["30"]
     assert other in (["RunLockedError", "0"], ["RunExistsError", "0"])
     lines = (tmp_path / "data/run/trajectories.jsonl").read_bytes().splitlines()
