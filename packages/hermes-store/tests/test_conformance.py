@@ -17,9 +17,10 @@ def test_the_promises_of_the_protocols(tmp_path: Path) -> None:
         latest = tmp_path / f"{next(numbers)}.db"
         return SessionDB(latest)
 
-    asyncio.run(check_store(make, reopen=lambda: SessionDB(latest)))
+    asyncio.run(check_store(make, reopen=lambda: SessionDB(latest), limit_s=600))
 
 
 def test_the_promises_also_without_the_search_index(tmp_path: Path) -> None:
     numbers = count()
-    asyncio.run(check_store(lambda: SessionDB(tmp_path / f"{next(numbers)}.db", search_index=False)))
+    make = lambda: SessionDB(tmp_path / f"{next(numbers)}.db", search_index=False)  # noqa: E731
+    asyncio.run(check_store(make, limit_s=600))

@@ -225,7 +225,7 @@ asyncio.run(main())
 def test_a_full_disk_is_a_typed_error_and_the_next_write_works_when_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, timeout=300, check=False
     )
     assert run.returncode == 0, run.stderr
     kept, failures, message = run.stdout.split(" ", 2)
@@ -362,7 +362,7 @@ asyncio.run(main())
         [sys.executable, "-c", program, str(path), str(tmp_path / "out.jsonl")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -31,7 +31,7 @@ for number in range(3):
     child = os.fork()
     if child == 0:
         async def main():
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 async with SessionDB(path) if how == "another object" else db as store:
                     await append(store, f"child {number}")
         try:
@@ -59,7 +59,7 @@ def fork(address: str, how: str) -> list[str]:
         [sys.executable, "-W", "error", "-c", FORKS, address, how, ""],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr

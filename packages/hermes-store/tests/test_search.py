@@ -406,7 +406,7 @@ def test_the_index_takes_new_messages_in_when_a_pause_comes(tmp_path: Path) -> N
             await db.create_session("s")
             for number in range(WRITES_BEFORE_INDEXING + 10):
                 await db.append_message("s", UserMessage(f"stork {number}"))
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while indexed_in(path) <= WRITES_BEFORE_INDEXING:  # noqa: ASYNC110 - a file tells nobody
                     await asyncio.sleep(0.01)
 

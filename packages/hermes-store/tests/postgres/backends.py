@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from hermes_messages import StoreError
 from hermes_store.backend import Operation, Statement, on_session
 from hermes_store.postgres import Dsn, PostgresBackend, PostgresOptions
 from postgres.server import Server
 
+T = TypeVar("T")
 MakeBackend = Callable[..., PostgresBackend]
 
 ASLEEP = "SELECT count(*) > 0 FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s"
-SLEEPING = "SELECT pg_sleep(60)%"
+SLEEPING = "SELECT pg_sleep(600)%"
 COMMITTING = "COMMIT%"
+PATIENCE_S = 300.0
 
 
 def backend(server: Server, schema: str, **options: object) -> PostgresBackend:
-    return PostgresBackend(Dsn(server.dsn()), PostgresOptions(schema=schema, **options))  # type: ignore[arg-type]
+    given: dict[str, object] = {"busy_timeout_s": PATIENCE_S, **options}
+    return PostgresBackend(Dsn(server.dsn()), PostgresOptions(schema=schema, **given))  # type: ignore[arg-type]
+
+
+async def answered(call: Callable[[], Awaitable[T]]) -> T:
+    """What `call` gives once the server, which runs, answers it in the short time that the store allows."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(StoreError):
+                return await call()
 
 
 def insert(name: str, *, sleeps: bool = False) -> Operation[object]:
@@ -24,12 +39,12 @@ def insert(name: str, *, sleeps: bool = False) -> Operation[object]:
     yield on_session("s")
     rows = yield Statement("INSERT INTO counters (name, value) VALUES (?, 1) RETURNING name", (name,))
     if sleeps:
-        yield Statement("SELECT pg_sleep(60)")
+        yield Statement("SELECT pg_sleep(600)")
     return rows
 
 
 def sleep() -> Operation[object]:
-    return (yield Statement("SELECT pg_sleep(60)"))
+    return (yield Statement("SELECT pg_sleep(600)"))
 
 
 def count(name: str) -> Operation[int]:

@@ -82,7 +82,7 @@ class Server:
 
     async def until(self, sql: str, *values: object) -> None:
         """Ask until the first value of the answer is true."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not (await self.ask(sql, *values))[0][0]:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.01)
 
@@ -110,7 +110,7 @@ class Server:
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - no thread of ours runs while tests are set up
                 **self._run_as,
             )
-        for _ in range(600):
+        for _ in range(3000):
             done = subprocess.run(
                 [self.binaries / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"],
                 check=False,
@@ -132,8 +132,8 @@ class Server:
         async with await psycopg.AsyncConnection.connect(self.dsn()) as connection:
             os.kill(connection.info.backend_pid, signal.SIGKILL)
             with contextlib.suppress(psycopg.OperationalError):
-                await connection.execute("SELECT pg_sleep(20)")
-        async with asyncio.timeout(60):
+                await connection.execute("SELECT pg_sleep(600)")
+        async with asyncio.timeout(300):
             while not await self._answers():  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.02)
 
@@ -169,10 +169,10 @@ class Server:
             return
         process.send_signal(how)
         try:
-            process.wait(20)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(20)
+            process.wait(120)
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(

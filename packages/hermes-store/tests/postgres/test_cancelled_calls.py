@@ -13,7 +13,19 @@ import pytest
 
 from hermes_messages import AssistantMessage, StoreBusyError, ToolCall, ToolMessage, UserMessage
 from hermes_messages.protocols import NewMessage
-from postgres.backends import ASLEEP, COMMITTING, SLEEPING, backend, count, insert, sleep, slow_commits
+from hermes_store import postgres_link
+from postgres.backends import (
+    ASLEEP,
+    COMMITTING,
+    PATIENCE_S,
+    SLEEPING,
+    answered,
+    backend,
+    count,
+    insert,
+    sleep,
+    slow_commits,
+)
 from postgres.server import MakeStore, Server
 
 T = TypeVar("T")
@@ -98,7 +110,7 @@ def test_a_cancelled_query_ends_on_the_server(server: Server, schema: str, times
             for _ in range(times):
                 task.cancel()
                 await asyncio.sleep(0)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(120):
                 with pytest.raises(asyncio.CancelledError):
                     await task
             assert await server.ask(ASLEEP, SLEEPING) == [(False,)]
@@ -113,7 +125,7 @@ def test_cancelled_calls_leave_the_pool_whole(server: Server, schema: str) -> No
     """Two connections, and more cancelled calls than that."""
 
     async def main() -> None:
-        store = backend(server, schema, pool_size=2, busy_timeout_s=5)
+        store = backend(server, schema, pool_size=2)
         await store.read(partial(count, "x"))
         for _ in range(3):
             tasks = [asyncio.create_task(store.read(sleep)) for _ in range(5)]
@@ -122,7 +134,7 @@ def test_cancelled_calls_leave_the_pool_whole(server: Server, schema: str) -> No
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             assert all(task.cancelled() for task in tasks)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert await asyncio.gather(*(store.read(partial(count, "x")) for _ in range(6))) == [0] * 6
         await store.close()
 
@@ -194,7 +206,7 @@ def test_cancelled_at_every_wait_of_a_call(make_store: MakeStore, name: str) -> 
     """The rollback of a refused call is one of them. Each time the only connection is there for the next."""
 
     async def main() -> None:
-        async with make_store(pool_size=1, busy_timeout_s=5) as db:
+        async with make_store(pool_size=1) as db:
             rows = [NewMessage(str(number), UserMessage("x")) for number in range(3)]
             calls: dict[str, Callable[[str], Coroutine[Any, Any, object]]] = {
                 "append": lambda session: db.append_messages_batch(session, rows),
@@ -294,14 +306,17 @@ def test_one_cancelled_opener_does_not_spoil_the_opening_for_others(make_store: 
     asyncio.run(main())
 
 
-def test_an_exhausted_pool_is_waited_for_and_not_for_ever(server: Server, schema: str) -> None:
+def test_an_exhausted_pool_is_waited_for_and_not_for_ever(
+    server: Server, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         store = backend(server, schema, pool_size=1, busy_timeout_s=0.1)
         holder = asyncio.create_task(store.read(sleep))
         await server.until(ASLEEP, SLEEPING)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             with pytest.raises(StoreBusyError, match="all 1 connections are in use"):
                 await store.read(partial(count, "x"))
+        monkeypatch.setattr(postgres_link, "LEAST_WAIT_S", PATIENCE_S)
         waiting = asyncio.create_task(store.read(partial(count, "x")))
         await asyncio.sleep(0)
         holder.cancel()
@@ -315,15 +330,15 @@ def test_an_exhausted_pool_is_waited_for_and_not_for_ever(server: Server, schema
 def test_a_lock_that_others_hold_is_waited_for_and_not_for_ever(server: Server, schema: str) -> None:
     async def main() -> None:
         first, second = backend(server, schema), backend(server, schema, busy_timeout_s=0.2)
-        await second.read(partial(count, "x"))
+        await answered(lambda: second.read(partial(count, "x")))
         holder = asyncio.create_task(first.write(partial(insert, "x", sleeps=True)))
         await server.until(ASLEEP, SLEEPING)
         with pytest.raises(StoreBusyError, match="try again"):
             await second.write(partial(insert, "y"))
-        assert await second.read(partial(count, "y")) == 0  # reading waits for nobody
+        assert await answered(lambda: second.read(partial(count, "y"))) == 0  # reading waits for nobody
         holder.cancel()
         await asyncio.gather(holder, return_exceptions=True)
-        await second.write(partial(insert, "y"))
+        await answered(lambda: second.write(partial(insert, "y")))
         await first.close()
         await second.close()
 
@@ -339,7 +354,7 @@ def test_loop_shutdown_in_the_middle_leaves_a_whole_database(make_store: MakeSto
         raise RuntimeError(f"{len(tasks)} tasks are left behind")
 
     async def look() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await db.create_session("another")
             assert len(await db.list_sessions(limit=1000)) >= 1
 

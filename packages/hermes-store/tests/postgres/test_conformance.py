@@ -17,4 +17,5 @@ def test_the_promises_of_the_protocols(server: Server, schema: str) -> None:
         latest = f"{schema}_{next(numbers)}"
         return SessionDB(server.dsn(), schema=latest)
 
-    asyncio.run(check_store(make, reopen=lambda: SessionDB(server.dsn(), schema=latest)))
+    reopen = lambda: SessionDB(server.dsn(), schema=latest)  # noqa: E731
+    asyncio.run(check_store(make, reopen=reopen, limit_s=600))

@@ -92,7 +92,7 @@ def test_a_store_forgotten_while_its_loop_goes_on_ends_its_tasks(
         with pytest.warns(ResourceWarning, match="was not closed"):
             await make_store().create_session("s")
         await server.until(CLIENTS)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110 - whatever tasks there are
                 await asyncio.sleep(0.01)
 
@@ -118,7 +118,7 @@ def test_a_program_that_forgets_to_close_ends(server: Server, schema: str) -> No
         [sys.executable, "-W", "always", "-c", FORGETFUL, server.dsn(), schema],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

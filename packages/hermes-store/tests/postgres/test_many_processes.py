@@ -40,7 +40,7 @@ def test_processes_that_append_to_one_session_lose_and_repeat_nothing(address: s
         for number in range(writers)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=6000)
         assert process.returncode == 0, errors
 
     async def main() -> None:

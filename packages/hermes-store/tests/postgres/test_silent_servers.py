@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -14,26 +13,18 @@ import pytest
 from hermes_messages import ConfigurationError, StoreError, UserMessage
 from hermes_store import SessionDB
 from hermes_store.errors import StoreConnectionError
-from postgres.backends import ASLEEP, COMMITTING, backend, count, insert, slow_commits
+from postgres.backends import ASLEEP, COMMITTING, answered, backend, count, insert, slow_commits
 from postgres.server import MakeStore, Server
 
 T = TypeVar("T")
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find processes")
 
-LONG_S = 50.0
+LONG_S = 300.0
 """A bound that only a wait for ever passes."""
 END_THOSE_ASLEEP = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s
 """
-
-
-async def answered(call: Callable[[], Awaitable[T]]) -> T:
-    """What `call` gives once the server, which runs, answers it in the short time that the store allows."""
-    async with asyncio.timeout(LONG_S):
-        while True:
-            with contextlib.suppress(StoreError):
-                return await call()
 
 
 async def reaching_its_commit(
