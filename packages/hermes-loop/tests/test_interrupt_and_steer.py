@@ -124,7 +124,7 @@ def test_an_interrupt_during_the_wait_for_a_retry_is_heard_at_once() -> None:
             await status.wait()
             await asyncio.sleep(0)
             agent.interrupt()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 result = await turn
         assert result["turn_exit_reason"] == "interrupted"
         assert isinstance(result["transcript"][-1], AssistantMessage)
@@ -154,7 +154,7 @@ def test_a_turn_that_waits_for_the_session_can_be_stopped(how: str, where: str) 
         behind = asyncio.create_task(agent.run_conversation("and then"))
         for _ in range(20):
             await asyncio.sleep(0)
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(120):
             if how == "interrupt":
                 assert agent.interrupt() is True
                 result = await waiting

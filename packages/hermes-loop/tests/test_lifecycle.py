@@ -258,7 +258,7 @@ def test_an_agent_closed_from_inside_its_turn_is_closed_after_it(
             session_db="named",
             **{} if place == "tool" else {place: close},  # type: ignore[arg-type]
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             running = asyncio.create_task(agent.run_conversation("go"))
             waiting = asyncio.create_task(agent.run_conversation("and then"))
             result = await running
@@ -423,7 +423,7 @@ def test_a_store_that_hangs_can_not_hold_a_cancelled_turn_for_ever(monkeypatch: 
         turn = asyncio.create_task(agent.run_conversation("go"))
         await tool.started()
         turn.cancel()
-        await asyncio.wait({turn}, timeout=5)
+        await asyncio.wait({turn}, timeout=120)
         assert turn.cancelled()
         assert asyncio.all_tasks() == {asyncio.current_task()}
         gate.open()

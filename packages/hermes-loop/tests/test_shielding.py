@@ -135,10 +135,8 @@ def test_work_that_ignores_its_cancellation_is_abandoned_with_a_warning(
                 except asyncio.CancelledError:
                     continue
 
-        begin = asyncio.get_running_loop().time()
         with pytest.raises(TimeoutError):
             await finish_despite_cancel(stubborn, QUICK)
-        assert asyncio.get_running_loop().time() - begin < 2
         assert abandoned_tasks() == 1
         gc.collect()
         release.set()

@@ -111,12 +111,12 @@ class ByteServer:
     async def wait_until_open(self, count: int) -> None:
         """Wait until exactly `count` connections are open."""
         async with self.closed:
-            await asyncio.wait_for(self.closed.wait_for(lambda: self.open == count), 5)
+            await asyncio.wait_for(self.closed.wait_for(lambda: self.open == count), 120)
 
     async def wait_for_request(self, number: int) -> None:
         """Wait until so many requests came before the last one."""
         async with self.closed:
-            await asyncio.wait_for(self.closed.wait_for(lambda: len(self.requests) > number), 5)
+            await asyncio.wait_for(self.closed.wait_for(lambda: len(self.requests) > number), 120)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -16,7 +16,7 @@ import httpx
 __all__ = ["AIMOCK", "NODE_IS_TOO_OLD", "NODE_VERSION", "serving"]
 
 _NODE_OF_AIMOCK = (20, 15)
-_START_S = 40.0
+_START_S = 300.0
 
 
 def _aimock() -> str | None:

@@ -33,7 +33,7 @@ from hermes_messages import (
 from wire_help import answer, collect, run
 
 pytestmark = [
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(NODE_IS_TOO_OLD, reason=f"platform: aimock needs Node 20, here is {NODE_VERSION}"),
     pytest.mark.skipif(
         AIMOCK is None or not NODE_VERSION,

@@ -30,9 +30,9 @@ def test_a_connection_is_made_on_a_loop_without_staggered_attempts(monkeypatch: 
         async with server:
             port = server.sockets[0].getsockname()[1]
             backend = sockets.Sockets()
-            stream: httpcore.AsyncNetworkStream = await backend.connect_tcp("localhost", port, timeout=5.0)
+            stream: httpcore.AsyncNetworkStream = await backend.connect_tcp("localhost", port, timeout=120.0)
             try:
-                return await stream.read(5, timeout=5.0)
+                return await stream.read(5, timeout=120.0)
             finally:
                 await stream.aclose()
 

