@@ -184,7 +184,7 @@ def test_images_of_rows_that_are_not_there_and_may_not_be_fetched_are_told_befor
     told: list[str] = []
 
     async def first(runner: BatchRunner) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not docker.asked("run"):  # noqa: ASYNC110 - it sends no event
                 await asyncio.sleep(0.001)
         told.extend(record.getMessage() for record in caplog.records)
@@ -218,12 +218,12 @@ def test_dangerous_commands_are_denied_unless_the_batch_allows_them(
 
 def test_a_stop_removes_the_containers_of_rows_that_run(tmp_path: Path, docker: Docker) -> None:
     async def stop(runner: BatchRunner) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(300):
             while not docker.asked("exec"):  # noqa: ASYNC110 - it sends no event
                 await asyncio.sleep(0.01)
         runner.request_stop(now=True)
 
-    statistics, _, _ = run(tmp_path, [{"prompt": "sleep 40", "image": "here"}], meanwhile=stop)
+    statistics, _, _ = run(tmp_path, [{"prompt": "sleep 600", "image": "here"}], meanwhile=stop)
     assert statistics.pending == 1
     assert docker.asked("run")
     assert not docker.containers()
@@ -244,12 +244,12 @@ async def main():
     async def on_result(*_): pass
     context = RoundContext(session_id="s", task_id="killed", turn_id="t", cwd=sys.argv[1],
                            interrupt=InterruptFlag(), on_result=on_result)
-    await executor.execute([ToolCall("a", "terminal", '{"command": "sleep 40"}')], context)
+    await executor.execute([ToolCall("a", "terminal", '{"command": "sleep 600"}')], context)
 
 asyncio.run(main())
 """
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) as killed:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while not docker.asked("exec"):
             assert time.monotonic() < deadline
             time.sleep(0.01)

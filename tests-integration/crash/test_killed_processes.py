@@ -45,7 +45,7 @@ def start(program: str, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for(path: Path, limit_s: float = 30) -> None:
+def wait_for(path: Path, limit_s: float = 300) -> None:
     deadline = time.monotonic() + limit_s
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} did not come"
@@ -77,7 +77,7 @@ IN_A_ROUND = """
 asyncio.run(agent(
     calls(
         call("terminal", {"command": "echo one >> ran.txt; echo done"}),
-        call("terminal", {"command": "echo two >> ran.txt; touch inside; sleep 5"}),
+        call("terminal", {"command": "echo two >> ran.txt; touch inside; sleep 600"}),
         call("terminal", {"command": "echo three >> ran.txt"}),
     ),
     text("Done."),
@@ -112,7 +112,7 @@ async def look(name: str) -> str:
         file.write(name + "\\n")
     if name == "slow":
         (folder / "inside").touch()
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
     return "saw " + name
 
 @tool
@@ -214,7 +214,7 @@ async def main():
 asyncio.run(main())
 """
     process = start(program, tmp_path)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     stored, _ = asyncio.run(resumed(tmp_path))
     assert [m.content for m in stored if isinstance(m, UserMessage)] == ["go", "What happened?"]
@@ -232,7 +232,7 @@ asyncio.run(main())
     process = start(program, tmp_path)
     wait_for(tmp_path / "inside")
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGINT or b"KeyboardInterrupt" in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -252,7 +252,7 @@ def test_two_processes_on_one_session_take_turns(tmp_path: Path) -> None:
 async def main():
     command = "test ! -e busy && touch busy && sleep 0.01 && rm busy && echo ok"
     script = [calls(call("terminal", {"command": command})), text("ok")] * 4
-    async with agent(*script) as a:
+    async with agent(*script, lease_ttl_s=600) as a:  # also where one stands still, the other waits
         for number in range(4):
             result = await a.run_conversation(f"{sys.argv[0]} {number}")
             assert result["saved"], result["error"]
@@ -261,7 +261,7 @@ asyncio.run(main())
 """
     processes = [start(program, tmp_path) for _ in range(2)]
     for process in processes:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     stored, _ = asyncio.run(resumed(tmp_path))
     assert validate(stored) == []
@@ -288,7 +288,7 @@ asyncio.run(main())
         (tmp_path / "go").touch()
     finally:
         process.send_signal(signal.SIGCONT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()
     assert output.split()[:2] == [b"lease_lost", b"False"], output
     assert [m.status for m in taken_over if isinstance(m, ToolMessage)] == ["unknown"]

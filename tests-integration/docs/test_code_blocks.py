@@ -57,7 +57,7 @@ COMMANDS = {
 }
 LEFT_ALONE = {"text", "mermaid"}
 SHELL = {"sh", "bash", "console"}
-TIME_LIMIT_S = 100.0
+TIME_LIMIT_S = 600.0
 
 
 class BlockError(Exception):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 HERMES_BATCH = Path(sys.executable).parent / "hermes-batch"
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def job_environment(home: Path, **extra: str) -> dict[str, str]:
@@ -32,7 +32,7 @@ def run_batch(
         env=env or job_environment(directory),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )
 

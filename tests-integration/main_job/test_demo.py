@@ -18,7 +18,7 @@ from hermes_batch import Record
 from hermes_batch.records import decode_record
 from hermes_store import SessionDB
 
-pytestmark = [pytest.mark.needs("workspace"), pytest.mark.local_model, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.needs("workspace"), pytest.mark.local_model, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples/demo/prompts.jsonl"
@@ -89,7 +89,7 @@ def test_an_interrupt_lets_running_rows_end_and_a_resume_finishes_the_rest(tmp_p
         servers = model_servers(process.pid)
         assert len(servers) == 1
         process.send_signal(signal.SIGINT)
-        output, progress = process.communicate(timeout=120)
+        output, progress = process.communicate(timeout=800)
     assert process.returncode == 130, progress
     assert "pending" in output
     wait_until_gone(servers)
@@ -108,7 +108,7 @@ def test_two_interrupts_stop_at_once_and_leave_no_server(tmp_path: Path) -> None
         process.send_signal(signal.SIGINT)
         read_until(process, "stopping: running rows may end")
         process.send_signal(signal.SIGINT)
-        _, progress = process.communicate(timeout=60)
+        _, progress = process.communicate(timeout=800)
     assert process.returncode == 130, progress
     assert len(servers) == 1
     wait_until_gone(servers)
@@ -133,7 +133,7 @@ def test_a_model_server_that_dies_is_replaced_and_finished_rows_are_kept(tmp_pat
         read_until(process, "[2/6]")
         (server,) = model_servers(process.pid)
         os.kill(server, signal.SIGKILL)
-        output, progress = process.communicate(timeout=300)
+        output, progress = process.communicate(timeout=800)
     assert process.returncode == 0, progress
     assert "6 rows: 6 ok" in output
 
@@ -157,7 +157,7 @@ asyncio.run(main())
     few_rows(tmp_path, 3)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=job_environment(tmp_path),
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {row.provider for row in records(tmp_path)} == {"custom"}
@@ -173,7 +173,7 @@ def test_make_demo_runs_on_a_clean_copy(tmp_path: Path) -> None:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
     done = subprocess.run(
         ["make", "--no-print-directory", "demo", "ARGS=--max-samples 2"],
-        cwd=copy, env=job_environment(tmp_path), capture_output=True, text=True, timeout=390, check=False,
+        cwd=copy, env=job_environment(tmp_path), capture_output=True, text=True, timeout=800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 rows: 2 ok" in done.stdout

@@ -244,7 +244,7 @@ def test_a_compression_stopped_at_a_call_of_the_store_loses_nothing(
 
 
 KILLED = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_compressed_sessions import Watched, agent, ask, provider, questions
@@ -252,13 +252,19 @@ from test_compressed_sessions import Watched, agent, ask, provider, questions
 async def main():
     async with Watched(Path(sys.argv[1]) / "state.db") as store:
         one = agent(store, provider(), lease_ttl_s=0.3)
+        kept, reached = 0, False
         def told(point):
+            nonlocal reached
+            reached = reached or (kept > 3 and point == sys.argv[3])
             print(point, flush=True)
         store.at = told
         for question in questions(0, 12):
             print(question, flush=True)
             await ask(one, question)
+            kept += 1
             print("kept", question, flush=True)
+            if reached:
+                signal.pause()  # the kill may come late
 
 asyncio.run(main())
 """
@@ -271,7 +277,7 @@ def test_a_process_killed_while_it_compresses_leaves_a_session_that_goes_on(
     point: str, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)],
+        [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent), point],
         stdout=subprocess.PIPE,
         text=True,
     )

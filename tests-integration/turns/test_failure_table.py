@@ -195,7 +195,7 @@ class TestFailuresAndWhereATurnGoesOn:
         provider = ScriptedProvider(
             [
                 calls(
-                    call("terminal", {"command": "touch begun; sleep 60"}),
+                    call("terminal", {"command": "touch begun; sleep 600"}),
                     call("terminal", {"command": "echo ran >> ran.txt"}),
                 ),
                 text("never"),
@@ -245,7 +245,7 @@ class TestFailuresAndWhereATurnGoesOn:
                 database.execute("UPDATE leases SET holder = 'another', number = number + 1000")
 
         provider = ScriptedProvider(
-            [calls(call("terminal", {"command": "touch begun; sleep 60; touch late"})), text("never")]
+            [calls(call("terminal", {"command": "touch begun; sleep 600; touch late"})), text("never")]
         )
         result = asyncio.run(turn.run(provider, take_over, lease_ttl_s=0.3))
         assert (result["turn_exit_reason"], result["saved"]) == ("lease_lost", False)

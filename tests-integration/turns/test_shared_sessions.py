@@ -14,6 +14,7 @@ from hermes_messages.protocols import NewMessage
 from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor, StepGate, ToolDouble, text
 from hermes_store import SessionDB
 from hermes_store.backend import Operation, Statement
+from hermes_store.operations import leases
 
 pytestmark = pytest.mark.needs("hermes-loop", "hermes-store")
 
@@ -30,13 +31,16 @@ def waiting() -> Operation[int]:
 
 
 async def until_waiting(store: SessionDB, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while await store._backend.read(waiting) != count:  # noqa: ASYNC110 - it changes in a database
             await asyncio.sleep(0.005)
 
 
-def test_turns_of_two_programs_come_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+def test_turns_of_two_programs_come_in_the_order_in_which_they_were_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second turn here asked after the first there, and does not pass it in a queue of its own."""
+    monkeypatch.setattr(leases, "TICKET_TTL_S", 3600.0)  # who stands still does not lose its place
 
     async def main() -> None:
         async with SessionDB(tmp_path / "s.db") as here, SessionDB(tmp_path / "s.db") as there:

@@ -198,5 +198,5 @@ sys.dont_write_bytecode = True  # else the limit would cut the cached modules of
 asyncio.run(main())
 """
     command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(command, check=False, capture_output=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()

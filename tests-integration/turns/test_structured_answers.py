@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_loop.schema_check import find_misfit
@@ -38,6 +38,7 @@ def _schemas(inner: st.SearchStrategy[JsonValue]) -> st.SearchStrategy[JsonValue
     )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # however busy the machine is
 @given(st.recursive(st.booleans() | _schemas(st.booleans()), _schemas, max_leaves=4), VALUES)
 def test_the_check_agrees_with_a_validator_on_what_it_knows(schema: JsonValue, value: JsonValue) -> None:
     if not isinstance(schema, dict):
