@@ -299,7 +299,7 @@ def test_conflicts_are_tried_again_and_not_for_ever(server: Server, schema: str,
         await store.close()
         for limit_s in (0.3, 3.0, 30.0):
             store = backend(server, schema, busy_timeout_s=limit_s)
-            await answered(lambda store=store: store.read(partial(count, "x")))
+            await answered(partial(store.read, partial(count, "x")))
             attempts = []
             with pytest.raises(StoreBusyError, match="a conflict"):
                 await store.write(partial(conflict, state, attempts, times=10_000))
