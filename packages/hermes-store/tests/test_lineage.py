@@ -1,6 +1,7 @@
 """Replacement and compression: another conversation goes on, nothing of the old one is lost."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,32 @@ def test_a_replacement_that_can_not_be_made_changes_nothing(tmp_path: Path) -> N
                 await db.set_tool_result(round_, position, ToolMessage("ab"[position], "x"), lease=lease)
             await db.replace_messages("s", [user("x")], lease=lease)
             assert await uids(db, "s") == ["x"]
+
+    asyncio.run(main())
+
+
+def test_a_replacement_that_fails_half_way_changes_nothing(tmp_path: Path) -> None:
+    """The old conversation is put away and the new one stored in one transaction."""
+
+    async def main() -> None:
+        async with SessionDB(tmp_path / "s.db") as db:
+            await db.create_session("s")
+            await db.append_message("s", UserMessage("first"), uid="a")
+            await db.append_message("s", UserMessage("second"), uid="b")
+            connection = sqlite3.connect(tmp_path / "s.db")
+            connection.execute(
+                "CREATE TRIGGER fails BEFORE INSERT ON messages WHEN new.uid = 'd'"
+                " BEGIN SELECT RAISE(ABORT, 'no more'); END"
+            )
+            connection.close()
+            new = [user("c"), user("d")]
+            with pytest.raises(StoreError, match="no more"):
+                await db.replace_messages("s", new)
+            with pytest.raises(StoreError, match="no more"):
+                await db.archive_and_compact("s", new, child_session_id="child")
+            assert await uids(db, "s") == ["a", "b"]
+            assert await db.get_session("child") is None
+            assert await db.check_integrity() == []
 
     asyncio.run(main())
 
