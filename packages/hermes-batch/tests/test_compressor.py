@@ -126,29 +126,32 @@ def test_no_summary_is_paid_for_twice(tmp_path: Path) -> None:
 
 
 def test_failed_summaries_are_counted_and_asked_for_again_only_on_request(tmp_path: Path) -> None:
-    files = finished_run(tmp_path, ["9 good", "9 bad", "9 empty"])
+    files = finished_run(tmp_path, ["9 good", "9 bad", "9 empty", "9 cut"])
 
     def answer(prompt: str) -> ConversationResult:
         if " bad" in prompt:
             return failed_conversation(prompt, error="refused", kind=ErrorKind.CONTENT_POLICY)
-        return conversation(prompt, answer="" if " empty" in prompt else "fine")
+        result = conversation(prompt, answer="" if " empty" in prompt else "fine")
+        result["completed"] = " cut" not in prompt
+        return result
 
     report = compress(tmp_path, ScriptedAgents(answer))
-    assert (report.summarised, report.kept, report.summaries_failed, report.still_over_limit) == (1, 2, 2, 2)
-    assert [row["compression"]["summary_failed"] for row in rows_of(files.compressed)] == [False, True, True]
+    assert (report.summarised, report.kept, report.summaries_failed, report.still_over_limit) == (1, 3, 3, 3)
+    failed = [row["compression"]["summary_failed"] for row in rows_of(files.compressed)]
+    assert failed == [False, True, True, True]
     patient = summing_up()
-    assert compress(tmp_path, patient).summaries_failed == 2
+    assert compress(tmp_path, patient).summaries_failed == 3
     assert not patient.requests
     compressor = TrajectoryCompressor("r", output_dir=tmp_path, agent_factory=patient)
     look = f"hermes-batch view {compressor.summaries.directory}"
     assert look in compression_summary(report, compressor)
     assert look not in compression_summary(replace(report, summaries_failed=0), compressor)
-    report = compress(tmp_path, patient, retry_failed=True)
-    assert (len(patient.requests), report.summaries_failed) == (1, 1)
     dropping = CompressionSettings(target_tokens=1_500, summary_tokens=60, on_failed_summary="drop")
     report = compress(tmp_path, patient, dropping)
-    assert (report.summarised, report.dropped, len(rows_of(files.compressed))) == (2, 1, 2)
-    assert report.trajectories == 3
+    assert (report.summarised, report.dropped, len(rows_of(files.compressed))) == (1, 3, 1)
+    assert report.trajectories == 4
+    report = compress(tmp_path, patient, retry_failed=True)
+    assert (len(patient.requests), report.summarised, report.summaries_failed) == (3, 4, 0)
 
 
 def test_a_dead_host_ends_the_call_with_nothing_written_and_the_next_one_goes_on(tmp_path: Path) -> None:

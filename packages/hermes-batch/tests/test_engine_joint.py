@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from hermes_batch import BatchRunner, EngineLostError, Record, RowJob, RunAbortedError, WorkerLostError
+from hermes_batch.cli import main
 from hermes_batch.local_engine import LocalEngine
 from hermes_batch.records import decode_record
 from hermes_batch.redelivery import MOST_HAND_OUTS, GiveUpRow, HandOutAgain, LeaveForResume, after_loss
@@ -144,6 +146,56 @@ def test_an_unknown_engine_or_setting_is_refused_before_anything_happens(tmp_pat
     with pytest.raises(ConfigurationError, match="by its name"):
         runner(tmp_path, engine=LocalEngine(), engine_settings={"actors": 2})
     assert not (tmp_path / "r").exists()
+
+
+OF_ANOTHER_PACKAGE = """
+from hermes_batch.local_engine import LocalEngine
+
+class Engine(LocalEngine):
+    def __init__(self, settings):
+        super().__init__()
+        self.settings, self.rows = settings, 0
+
+    async def run_row(self, row):
+        self.rows += 1
+        return await super().run_row(row)
+
+made = []
+
+def make(settings):
+    made.append(Engine(settings))
+    return made[-1]
+"""
+
+
+def test_an_engine_of_another_package_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "engine_for_tests.py").write_text(OF_ANOTHER_PACKAGE)
+    info = tmp_path / "engine_for_tests-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: engine-for-tests\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[hermes.row_engines]\nfarm = engine_for_tests:make\nlocal = engine_for_tests:make\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert asyncio.run(runner(tmp_path, engine="farm", engine_settings={"beds": 3}).run()).ok == 6
+    assert asyncio.run(runner(tmp_path, engine="local", run_name="ours").run()).ok == 6
+    [engine] = sys.modules.pop("engine_for_tests").made  # the name `local` stays ours
+    assert (engine.settings, engine.rows) == ({"beds": 3}, 6)
+    with pytest.raises(ConfigurationError, match="unknown row engine 'frm'; did you mean 'farm'"):
+        runner(tmp_path, engine="frm")
+    (tmp_path / "agents_for_tests.py").write_text(
+        f"import sys\nmake = sys.modules[{made_agents.__module__!r}].made_agents\n"
+    )
+    command = ["run", "--dataset-file", str(tmp_path / "p.jsonl"), "--run-name", "by-command"]
+    options = ["--output-dir", str(tmp_path), "--engine", "farm", "--engine-setting", "beds=4"]
+    options += ["--agent-factory", "agents_for_tests:make", "--keep-without-reasoning", "--quiet"]
+    assert main([*command, *options]) == 0
+    [engine] = sys.modules.pop("engine_for_tests").made
+    assert (engine.settings, engine.rows) == ({"beds": 4}, 6)
+    told = capsys.readouterr().out
+    assert f"in {tmp_path / 'by-command'}: trajectories.jsonl, statistics.json\n" in told  # and no state.db
 
 
 def test_agents_can_be_named_and_what_the_name_makes_is_closed(

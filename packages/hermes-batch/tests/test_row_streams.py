@@ -15,8 +15,8 @@ import pytest
 from hermes_batch import BatchRunner, BatchStatistics, RowLike, RunAbortedError
 from hermes_batch.cli import main
 from hermes_batch.progress import LineProgress
-from hermes_batch.testing import ScriptedAgents, conversation
-from hermes_messages import ConfigurationError
+from hermes_batch.testing import ScriptedAgents, conversation, failed_conversation
+from hermes_messages import ConfigurationError, ErrorKind
 from hermes_messages.protocols import ConversationResult
 
 
@@ -116,6 +116,34 @@ def test_a_resume_passes_over_finished_content_as_often_as_it_is_finished(tmp_pa
     assert sorted(again.paid) == ["b", "new"]
     assert (statistics.ok, statistics.total) == (5, 5)
     assert merged(tmp_path) == ["new", "b", "b", "b", "a"]
+
+
+def test_a_row_that_was_run_again_elsewhere_counts_once(tmp_path: Path) -> None:
+    """Else a prompt that failed and then went well would pass for two finished rows."""
+
+    class Refused(Agents):
+        async def answer(self, prompt: str) -> ConversationResult:
+            self.paid.append(prompt)
+            if prompt == "b":
+                return failed_conversation(prompt, error="no", kind=ErrorKind.CONTENT_POLICY)
+            return conversation(prompt, answer="x")
+
+    run(tmp_path, Rows(["a", "b", "b", "c"]), Refused())
+    retried = Agents()
+    statistics = run(tmp_path, Rows(["b", "a", "c", "b"]), retried, resume=True, retry_failed=True)
+    assert (statistics.ok, statistics.total, retried.paid) == (4, 4, ["b", "b"])
+    none: tuple[str, ...] = ()
+    with pytest.raises(RunAbortedError, match="gave no rows"):
+        run(tmp_path, Rows(none), Agents(), resume=True)
+    assert len(merged(tmp_path)) == 4
+    more = Agents()
+    statistics = run(tmp_path, Rows(["new", "b", "b", "b", "a", "b", "c"]), more, resume=True)
+    assert sorted(more.paid) == ["b", "b", "new"]
+    assert (statistics.ok, statistics.total, statistics.error) == (7, 7, 0)
+    assert merged(tmp_path) == ["new", "b", "b", "b", "a", "b", "c"]
+    last = Agents()
+    assert run(tmp_path, Rows(["b"] * 5), last, resume=True).ok == 5
+    assert last.paid == ["b"]
 
 
 def test_a_run_that_was_stopped_keeps_what_it_had_and_goes_on(tmp_path: Path) -> None:

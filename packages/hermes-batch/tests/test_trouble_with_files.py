@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermes_batch import BatchRunner, RunAbortedError
+from hermes_batch import BatchRunner, RunAbortedError, RunExistsError
 from hermes_batch.records import decode_record
 from hermes_batch.testing import ScriptedAgents, conversation
 from hermes_messages import ConfigurationError
@@ -125,6 +125,17 @@ def test_a_record_that_rotted_on_the_disk_is_run_again_and_told(tmp_path: Path) 
     agents = ScriptedAgents(good)
     assert asyncio.run(batch(tmp_path, 3, agents).run(resume=True)).ok == 3
     assert len(agents.requests) == 1
+
+
+def test_a_run_that_another_finishes_while_the_agents_are_opened_is_not_begun_again(tmp_path: Path) -> None:
+    class Slow(ScriptedAgents):
+        async def open(self) -> None:
+            assert (await batch(tmp_path, 3, other).run()).ok == 3
+
+    other, mine = ScriptedAgents(good), Slow(good)
+    with pytest.raises(RunExistsError):
+        asyncio.run(batch(tmp_path, 3, mine).run())
+    assert (len(other.requests), mine.requests) == (3, [])
 
 
 def test_two_processes_that_begin_one_run_at_the_same_moment(tmp_path: Path) -> None:

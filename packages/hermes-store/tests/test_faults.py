@@ -315,7 +315,9 @@ def test_a_log_that_is_cut_loses_its_end_and_nothing_before_it(tmp_path: Path) -
     assert 0 < shortest < 40
 
 
-def test_a_database_whose_file_may_not_be_written_is_read(tmp_path: Path) -> None:
+def test_a_database_whose_file_may_not_be_written_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The answer is the same whoever runs this: SQLite is told that the file may only be read."""
     path = tmp_path / "s.db"
     make(path)
@@ -329,7 +331,9 @@ def test_a_database_whose_file_may_not_be_written_is_read(tmp_path: Path) -> Non
                 await db.append_message("s", UserMessage("x"))
             assert len(await db.search_messages("message")) == 20
 
-    asyncio.run(main())
+    with caplog.at_level(logging.WARNING, "hermes_store"):
+        asyncio.run(main())
+    assert "no write-ahead log (attempt to write a readonly database)" in caplog.text
     assert path.read_bytes() == before
 
 

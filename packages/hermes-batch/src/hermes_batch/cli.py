@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -40,6 +41,9 @@ from hermes_messages import ConfigurationError, HermesError
 from hermes_messages.argument_text import JsonValue
 
 __all__ = ["main"]
+
+_LEFT: Final = ("trajectories.jsonl", "statistics.json", "state.db")
+"""What a run leaves for people; agents of a factory of one's own may keep no sessions."""
 
 
 def _runner(arguments: argparse.Namespace) -> BatchRunner:
@@ -133,7 +137,7 @@ def summary(statistics: BatchStatistics, runner_directory: Path) -> str:
         f"run {statistics.run_name}: {statistics.total} rows: {counts}, {statistics.pending} pending",
         f"  {calls}, {tokens}; {statistics.duration_s_median:.1f} s a row (median)",
         f"  tool calls that went well: {tools or 'none'}",
-        f"  in {runner_directory}: trajectories.jsonl, statistics.json, state.db",
+        f"  in {runner_directory}: {', '.join(name for name in _LEFT if (runner_directory / name).exists())}",
     ]
     if statistics.errors_by_kind:
         kinds = ", ".join(f"{kind} x{count}" for kind, count in statistics.errors_by_kind.items())

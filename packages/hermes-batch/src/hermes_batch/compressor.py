@@ -32,6 +32,7 @@ from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
 from hermes_batch.shards import RecordReader, scan_recorded
 from hermes_batch.statistics import BatchStatistics
+from hermes_batch.summary_engine import SummaryEngine
 from hermes_batch.workers import file_trouble
 from hermes_messages import ConfigurationError
 from hermes_messages.argument_text import JsonValue
@@ -113,6 +114,7 @@ class TrajectoryCompressor:
             toolsets=(),
             require_reasoning=False,
             agent_factory=agent_factory or self._options,
+            engine=SummaryEngine(),
             progress=progress or NoProgress(),
         )
 

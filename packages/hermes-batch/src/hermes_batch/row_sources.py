@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
@@ -170,6 +170,8 @@ class StreamRows:
         self._max_samples = max_samples
         self._hashes = RowHashes()
         self._done: Counter[bytes] = Counter()
+        self._again: defaultdict[bytes, list[int]] = defaultdict(list)
+        self._next_index = 0
         self._trouble: str | None = None
         self._exhausted = False
         self.finished: int = 0
@@ -186,13 +188,14 @@ class StreamRows:
 
     def plan(self, recorded: FinishedRows, retry: RetryPolicy) -> None:
         """See `RowSource`."""
-        final = [
-            record
-            for _, record in best_of_each_row(recorded)
-            if is_final(record.status, retry, run_again=record.run_again)
-        ]
-        self._done = Counter(record.packed_hash for record in final)
-        self.finished = len(final)
+        self._done, self._again, self._next_index, self.finished = Counter(), defaultdict(list), 0, 0
+        for index, record in best_of_each_row(recorded):
+            self._next_index = max(self._next_index, index + 1)
+            if is_final(record.status, retry, run_again=record.run_again):
+                self._done[record.packed_hash] += 1
+                self.finished += 1
+            else:
+                self._again[record.packed_hash].append(index)
 
     def rows(self, order: RowOrder) -> AsyncGenerator[Row, None]:
         """See `RowSource`."""
@@ -217,7 +220,8 @@ class StreamRows:
                     if index % _PASSED_AT_ONCE == 0:
                         await asyncio.sleep(0)
                     continue
-                yield row
+                known_as = self._index_of(row.index, packed)
+                yield row if known_as == row.index else msgspec.structs.replace(row, index=known_as)
             self._end(index)
         except asyncio.CancelledError:
             if (reader := asyncio.current_task()) is not None and reader.cancelling():
@@ -229,6 +233,17 @@ class StreamRows:
         finally:
             if isinstance(given, AsyncGenerator):
                 await _close(given)
+
+    def _index_of(self, place: int, packed: bytes) -> int:
+        """The index under which the row at `place` is recorded. One that is run again takes that of its
+        earlier record, wherever it stands now, so that the two are known for one row; another of a content
+        that is known takes one that no record has."""
+        if packed not in self._done and packed not in self._again:
+            return place
+        if earlier := self._again[packed]:
+            return earlier.pop()
+        self._next_index += 1
+        return self._next_index - 1
 
     def _end(self, came: int) -> None:
         """No row is left. Where none came at all the source was used up before, or is broken: what is
