@@ -13,7 +13,7 @@ from hermes_batch.compression_report import CompressionMetrics, CompressionOutco
 from hermes_batch.compressor import TrajectoryCompressor
 from hermes_batch.dataset import RowOrder
 from hermes_batch.distributions import DISTRIBUTIONS
-from hermes_batch.engines import RowEngine, RowJob
+from hermes_batch.engines import RowEngine, RowEngineFactory, RowJob
 from hermes_batch.errors import (
     DatasetError,
     EngineLostError,
@@ -28,6 +28,7 @@ from hermes_batch.records import Record, RecordStatus, ToolStats, Turn
 from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowLike
 from hermes_batch.rows import BadRow, PromptRow
+from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
 from hermes_batch.statistics import BatchStatistics
 
@@ -56,12 +57,14 @@ __all__ = [
     "Record",
     "RecordStatus",
     "RowEngine",
+    "RowEngineFactory",
     "RowJob",
     "RowLike",
     "RowOrder",
     "RowSettings",
     "RunAbortedError",
     "RunExistsError",
+    "RunFiles",
     "RunLockedError",
     "Speaker",
     "ToolStats",

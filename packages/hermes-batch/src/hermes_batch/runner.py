@@ -58,9 +58,9 @@ class BatchRunner:
     A row whose host fails or whose time runs out has `attempts` attempts; before that, each of its requests
     goes to the `fallback_models` in their order where the model itself fails. `failure_limit` rows in a row
     whose host can not be reached end the run; with `fail_fast` the first row that fails does. `order` is that
-    in which rows are begun; `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when
-    merging, rows in which the model invented a tool. Times are in seconds. `log_prefix_chars` has no effect:
-    texts are not shown.
+    in which rows are begun: by length, a thousand rows are read before the first of them is begun;
+    `sync_every_s` spares syncs of the disk. `drop_unknown_tools` discards, when merging, rows in which the
+    model invented a tool. Times are in seconds. `log_prefix_chars` has no effect: texts are not shown.
     """
 
     def __init__(
