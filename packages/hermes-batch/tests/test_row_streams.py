@@ -99,13 +99,13 @@ def test_a_row_is_what_a_line_of_a_file_would_be_and_what_is_none_is_one_error(t
         {"prompt": ["a", "b"], "id": "x", "metadata": {"k": 1}},
         {"nothing": 1},
         {"prompt": object()},
-        "c",
+        "c\u2028d",
     ]
     agents = Agents()
     statistics = run(tmp_path, Rows(given), agents)
     assert (statistics.ok, statistics.error) == (2, 2)
     assert statistics.errors_by_kind == {"bad_row": 2}
-    assert sorted(agents.paid) == ["a", "b", "c"]
+    assert sorted(agents.paid) == ["a", "b", "c\u2028d"]
 
 
 def test_a_resume_passes_over_finished_content_as_often_as_it_is_finished(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ from hermes_batch import (
     RunExistsError,
     RunLockedError,
 )
+from hermes_batch.export import export_run
 from hermes_batch.records import Record, decode_record
+from hermes_batch.run_files import RunFiles
 from hermes_batch.testing import ScriptedAgents, conversation, failed_conversation
 from hermes_messages import ConfigurationError, ErrorKind, ProviderError, UnknownNameError
 from hermes_messages.protocols import ConversationResult
@@ -254,7 +256,49 @@ def test_one_failing_row_does_not_disturb_the_others(tmp_path: Path) -> None:
     assert statistics.errors_by_kind == {"ProviderError": 1, "internal_error": 1}
 
 
-def test_a_slow_row_is_ended_by_its_timeout_and_idles_no_worker(tmp_path: Path) -> None:
+def test_a_slow_row_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """It ends when the others are done. Were they to wait for it, say at a shard's end, it never would."""
+    done: list[str] = []
+    others_are_done = asyncio.Event()
+
+    async def waits_for_the_others(prompt: str) -> ConversationResult:
+        if prompt == "p0":
+            await others_are_done.wait()
+        done.append(prompt)
+        if len(done) == 19:
+            others_are_done.set()
+        return good(prompt)
+
+    prompts = [f"p{number}" for number in range(20)]
+    agents = ScriptedAgents(waits_for_the_others)
+    batch = runner(tmp_path, prompts, agents, num_workers=2, batch_size=3, row_timeout_s=60)
+    assert asyncio.run(batch.run()).ok == 20
+    assert done[-1] == "p0"
+
+
+def test_separators_of_lines_inside_what_is_said_divide_no_record(tmp_path: Path) -> None:
+    """JSON leaves U+2028 and its kin as they are; only a line feed ends a line."""
+    said = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
+
+    def repeat(prompt: str) -> ConversationResult:
+        return conversation(prompt, answer=f"{prompt} {said}", echo="x")
+
+    path = tmp_path / "p.jsonl"
+    rows = [{"prompt": f"{number} {said}", "id": said} for number in range(4)]
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    path.write_text("".join(lines), encoding="utf-8", newline="\n")
+    assert asyncio.run(runner(tmp_path, path, ScriptedAgents(repeat), max_samples=2).run()).ok == 2
+    again = ScriptedAgents(repeat)
+    assert asyncio.run(runner(tmp_path, path, again).run(resume=True)).ok == 4
+    assert len(again.requests) == 2
+    assert [record.id for record in merged(tmp_path)] == [said] * 4
+    assert all(record.conversations[-1].value.endswith(said) for record in merged(tmp_path))
+    written = asyncio.run(export_run(RunFiles(tmp_path / "data", "run"), tmp_path / "o.jsonl", "openai"))
+    exported = (tmp_path / "o.jsonl").read_bytes().split(b"\n")[:-1]
+    assert (written.written, [json.loads(line)["id"] for line in exported]) == (4, [said] * 4)
+
+
+def test_a_slow_row_is_ended_by_its_timeout(tmp_path: Path) -> None:
     async def one_hangs(prompt: str) -> ConversationResult:
         if prompt == "p0":
             await asyncio.Event().wait()

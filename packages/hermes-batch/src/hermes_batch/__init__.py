@@ -28,7 +28,6 @@ from hermes_batch.records import Record, RecordStatus, ToolStats, Turn
 from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowLike
 from hermes_batch.rows import BadRow, PromptRow
-from hermes_batch.run_files import RunFiles
 from hermes_batch.runner import BatchRunner
 from hermes_batch.statistics import BatchStatistics
 
@@ -64,7 +63,6 @@ __all__ = [
     "RowSettings",
     "RunAbortedError",
     "RunExistsError",
-    "RunFiles",
     "RunLockedError",
     "Speaker",
     "ToolStats",
