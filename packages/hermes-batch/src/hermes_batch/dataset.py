@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -59,8 +61,7 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
     hashes = RowHashes()
     bad = 0
     first_problem = ""
-    ids: set[str] = set()
-    repeated: dict[str, int] = {}
+    ids = array("q")
     images: dict[str, None] = {}
     try:
         async with aclosing(read_dataset(path, max_samples=max_samples)) as rows:
@@ -72,10 +73,9 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
                     continue
                 if row.image is not None and len(images) < _IMAGES_KNOWN:
                     images[row.image] = None
-                if row.id in ids:
-                    repeated.setdefault(row.id, row.line)
-                elif row.id and len(ids) < _IDS_COMPARED:
-                    ids.add(row.id)
+                if row.id and len(ids) < _IDS_COMPARED:
+                    ids.append(hash(row.id))
+        repeated = await _repeated_ids(path, ids)
     except OSError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error.strerror or error}") from error
     if not hashes:
@@ -89,6 +89,24 @@ async def scan_dataset(path: Path, *, max_samples: int | None = None) -> Scanned
         named = ", ".join(f"{row_id!r} (line {line})" for row_id, line in list(repeated.items())[:_IDS_NAMED])
         remarks.append(f"{len(repeated)} ids stand on more than one row: {named}; records share them")
     return ScannedDataset(hashes, bad, tuple(remarks), tuple(images))
+
+
+async def _repeated_ids(path: Path, hashes: array[int]) -> dict[str, int]:
+    """Which of the ids that have these hashes stand on more than one row, and the second line of each. The
+    texts are read again, where there are any: to keep them all would take most of a run's memory."""
+    ordered = sorted(hashes)
+    several = {one for one, other in pairwise(ordered) if one == other}
+    lines: dict[str, int] = {}
+    repeated: dict[str, int] = {}
+    async with aclosing(read_dataset(path)) as rows:
+        left = len(hashes) if several else 0
+        while left and (row := await anext(rows, None)) is not None:
+            if isinstance(row, BadRow) or not row.id:
+                continue
+            left -= 1
+            if hash(row.id) in several and lines.setdefault(row.id, row.line) != row.line:
+                repeated.setdefault(row.id, row.line)
+    return repeated
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:
