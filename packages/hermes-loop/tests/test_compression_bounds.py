@@ -246,6 +246,19 @@ def test_an_archive_that_failed_after_it_was_written_is_what_the_next_turn_reads
     assert [row.message for row in stored] == list(second["transcript"])
 
 
+def test_a_store_that_runs_out_of_time_is_not_told_as_a_slow_compressor() -> None:
+    class Slow(MemoryStore):
+        async def archive_and_compact(self, *arguments: Any, **options: Any) -> str:
+            raise TimeoutError("the disk is slow")
+
+    agent = AIAgent(provider=provider(), session_db=Slow(), session_id="s")
+    [result] = talk(agent, ["more"], conversation_history=HISTORY)
+    assert (result["turn_exit_reason"], result["error"]) == (
+        "internal_error",
+        "TimeoutError: the disk is slow",
+    )
+
+
 def test_many_short_words_that_fit_together_stay_as_they_are() -> None:
     quotes = ("ab",) * 40
     assert fit_quotes(quotes, 300) == quotes

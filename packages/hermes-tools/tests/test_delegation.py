@@ -130,6 +130,14 @@ def test_a_child_that_fails_is_a_result_and_the_others_go_on(bench: Any, run_asy
     assert delegate(bench, run_async, Factory(work), "raise", "fail").status == "error"
 
 
+def test_a_child_whose_own_time_is_over_is_not_told_as_ours(bench: Any, run_async: Any) -> None:
+    async def work(child: Child, message: str) -> dict[str, Any]:
+        raise TimeoutError("the host is slow")
+
+    result = delegate(bench, run_async, Factory(work), "wait")
+    assert "## Task 1: failed: TimeoutError: the host is slow" in result.content
+
+
 def test_no_more_children_run_at_once_than_allowed(bench: Any, run_async: Any) -> None:
     async def work(child: Child, message: str) -> dict[str, Any]:
         for _ in range(5):

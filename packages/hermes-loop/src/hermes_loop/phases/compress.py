@@ -39,6 +39,10 @@ from hermes_messages.protocols import NewMessage, Provider, StoredMessage, Suppo
 __all__ = ["can_compress", "compress_context"]
 
 
+class _TookTooLongError(HermesError):
+    """The compressor's time is over."""
+
+
 class _NoGainError(HermesError):
     """The attempt came to nothing; the conversation is as it was."""
 
@@ -70,10 +74,9 @@ async def compress_context(turn: TurnState, deps: TurnDeps, *, reason: str, requ
         if new is None:
             return turn.interruption() or Stop("interrupted")
         stop = await _adopt(turn, deps, new)
-    except TimeoutError:
-        limit = control.settings.timeout_s
+    except _TookTooLongError as error:
         control.failed(deps.clock.monotonic())
-        return Stop("context_compression_timeout", f"making the conversation shorter took over {limit:g} s")
+        return Stop("context_compression_timeout", str(error))
     except HermesError as error:
         control.failed(deps.clock.monotonic())
         log_phase(turn, "compress_context", "Failed", logging.WARNING, str(error))
@@ -90,7 +93,7 @@ async def compress_context(turn: TurnState, deps: TurnDeps, *, reason: str, requ
 
 
 async def _shorter(turn: TurnState, deps: TurnDeps) -> list[Kept] | None:
-    """The new conversation; None after an interrupt. Raises `HermesError`, `TimeoutError`."""
+    """The new conversation; None after an interrupt. Raises `HermesError`."""
     control = deps.compression
     assert control is not None
     settings = control.settings
@@ -150,7 +153,8 @@ async def _ask(
         raise _NoGainError(f"something that the compressor awaited was cancelled ({error!r})") from error
     except TimeoutError as error:
         if deadline.expired():
-            raise
+            limit = f"{control.settings.timeout_s:g} s"
+            raise _TookTooLongError(f"making the conversation shorter took over {limit}") from None
         raise _NoGainError(f"the compressor gave up: {error!r}") from error
     except HermesError:
         raise

@@ -179,15 +179,17 @@ class _Delegation:
 
     async def _run_child(self, factory: AgentFactory, number: int, places: asyncio.Semaphore) -> None:
         async with places:
+            limit = asyncio.timeout(self._settings.timeout)
             try:
-                async with asyncio.timeout(self._settings.timeout):
+                async with limit:
                     result = await self._result_of(factory, number)
-            except TimeoutError:
-                report = f"failed: it took longer than {self._settings.timeout:g} s"
             except Exception as error:  # noqa: BLE001 - a child that fails is a result; the others go on
-                if not isinstance(error, HermesError):
-                    logger.warning("child agent %d failed: %s", number + 1, place(error))
-                report = f"failed: {describe(error)}"
+                if isinstance(error, TimeoutError) and limit.expired():
+                    report = f"failed: it took longer than {self._settings.timeout:g} s"
+                else:
+                    if not isinstance(error, HermesError):
+                        logger.warning("child agent %d failed: %s", number + 1, place(error))
+                    report = f"failed: {describe(error)}"
             else:
                 report = self._report(result)
         self._reports[number] = f"## Task {number + 1}: {report}"
