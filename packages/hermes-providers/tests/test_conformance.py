@@ -25,7 +25,9 @@ FAILURES: dict[str, Script] = {
 def test_provider_keeps_the_promises_of_the_protocol(script: Script) -> None:
     async def main() -> None:
         async with ByteServer([script]) as server:
-            await check_provider(lambda: provider_at(server.base_url, max_connections=3), request=ask())
+            await check_provider(
+                lambda: provider_at(server.base_url, max_connections=3), request=ask(), limit_s=600
+            )
             await server.wait_until_open(0)
 
     run(main())
@@ -39,6 +41,7 @@ def test_every_failure_is_a_provider_error(name: str) -> None:
                 lambda: provider_at(good.base_url),
                 request=ask(),
                 make_failing=lambda: provider_at(bad.base_url, max_connections=2),
+                limit_s=600,
             )
 
     run(main())

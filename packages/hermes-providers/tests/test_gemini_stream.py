@@ -277,6 +277,7 @@ def test_provider_keeps_the_promises_of_the_protocol(name: str) -> None:
                 lambda: provider_at(good.base_url),
                 request=ask(),
                 make_failing=lambda: provider_at(bad.base_url),
+                limit_s=600,
             )
 
     run(main())

@@ -162,7 +162,7 @@ def test_local_provider_keeps_the_promises_of_the_protocol() -> None:
             keeper = provider()  # keeps the server, so that each check does not start one
             stack.push_async_callback(keeper.close)
             await keeper.open()
-            await check_provider(provider, request=ask(max_tokens=4))
+            await check_provider(provider, request=ask(max_tokens=4), limit_s=600)
         assert servers() == 0
 
     run(main())

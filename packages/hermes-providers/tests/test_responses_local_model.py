@@ -80,7 +80,7 @@ def test_promises_of_the_protocol_with_a_real_server() -> None:
     async def main() -> None:
         async with LocalServer(LocalServerOptions(threads=1)) as server:
             asked = request(MessageLog([UserMessage("Say hello.")]), max_tokens=16)
-            await check_provider(lambda: provider_at(server.base_url), request=asked)
+            await check_provider(lambda: provider_at(server.base_url), request=asked, limit_s=600)
 
     run(main())
 

@@ -21,7 +21,8 @@ def judge(policy: ApprovalPolicy, line: str, name: str = "terminal") -> str:
 
 def test_the_executor_keeps_the_promises_on_approvals(run_async: Any) -> None:
     settings = ExecutorSettings(approval_policy=ASK)
-    run_async(check_approvals(lambda tools: Executor((), tuple(tools), settings=settings)))
+    make = lambda tools: Executor((), tuple(tools), settings=settings)  # noqa: E731
+    run_async(check_approvals(make, limit_s=600))
 
 
 # -- the policy -------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def raising(error: BaseException, name: str = "breaks") -> Any:
 
 
 def test_the_executor_keeps_the_promises_of_the_protocol(run_async: Any) -> None:
-    run_async(check_executor(lambda tools: Executor((), tuple(tools))))
+    run_async(check_executor(lambda tools: Executor((), tuple(tools)), limit_s=600))
 
 
 def test_an_unknown_tool_gets_the_names_near_it(bench: Any) -> None:
