@@ -21,7 +21,7 @@ from hermes_batch import BatchRunner, BatchStatistics, EngineStartError, RunAbor
 from hermes_batch.ray_engine import engine as ray_engine
 from hermes_batch.records import Record, decode_record
 from hermes_messages import ConfigurationError
-from ray_processes import descendants, running, wait_until
+from ray_processes import LIMIT_S, descendants, running, wait_until
 
 AGENTS = """
 import asyncio, os, signal
@@ -46,6 +46,9 @@ async def behave(prompt):
             await asyncio.sleep(0.2)
         case "hang":
             await asyncio.Event().wait()
+        case "gated":
+            while not os.path.exists(os.path.join(WHERE, "gate")):
+                await asyncio.sleep(0.01)
         case "raise":
             raise RuntimeError("a broken agent")
         case "cancel":
@@ -177,27 +180,25 @@ MIXED: list[Any] = [
     "nothing at all",
     "refused row",
     {"prompt": "nowhere", "cwd": "/no/such/directory"},
-    "hang on",
     *(f"row {number}" for number in range(20)),
 ]
 
 
 def test_every_row_ends_as_the_same_record_wherever_it_ran(where: Path, engine: Engine) -> None:
-    options: dict[str, Any] = {"row_timeout_s": 5.0, "distribution": {"a": 0.5, "b": 0.5}, "seed": 5}
+    options: dict[str, Any] = {"distribution": {"a": 0.5, "b": 0.5}, "seed": 5}
     statistics = asyncio.run(runner(where, MIXED, with_two_workers(engine), **options).run())
-    assert (statistics.total, statistics.ok, statistics.error, statistics.discarded) == (31, 23, 7, 1)
+    assert (statistics.total, statistics.ok, statistics.error, statistics.discarded) == (30, 23, 6, 1)
     assert statistics.errors_by_kind == {
         "internal_error": 3,
         "bad_row": 2,
         "no_reasoning": 1,
         "provider_error:content_policy": 1,
-        "row_timeout": 1,
     }
     reference = runner(where, MIXED, {"engine": "local"}, run_name="reference", **options)
     asyncio.run(reference.run())
     assert [kept(record) for record in records(where)] == [kept(r) for r in records(where, "reference")]
-    assert merged(where) == [0, 2, 3, *range(11, 31)]
-    assert len(noted(where, "directories")) == 2 * 29
+    assert merged(where) == [0, 2, 3, *range(10, 30)]
+    assert len(noted(where, "directories")) == 2 * 28
     assert not any(Path(directory).exists() for directory in noted(where, "directories"))
     assert len(set(noted(where, "closed"))) == (1 if engine["engine"] == "local" else 3)
 
@@ -231,6 +232,13 @@ def test_rows_that_hang_end_with_the_grace_time(where: Path, engine: Engine) -> 
     batch = runner(where, ["hang 0"], engine, grace_s=0.1)
     watcher = stop_when(where, lambda: bool(noted(where, "paid")), batch.request_stop)
     assert asyncio.run(run_and(batch, watcher)).pending == 1
+
+
+@pytest.mark.ray_nightly
+def test_a_row_that_hangs_ends_by_its_timeout_and_leaves_nothing(where: Path, engine: Engine) -> None:
+    statistics = asyncio.run(runner(where, ["hang 0"], engine, row_timeout_s=1.0).run())
+    assert statistics.errors_by_kind == {"row_timeout": 1}
+    assert not any(Path(directory).exists() for directory in noted(where, "directories"))
 
 
 @pytest.mark.ray_nightly
@@ -314,37 +322,51 @@ def program(where: Path, rows: list[str], engine: Engine) -> list[str]:
     ]  # fmt: skip
 
 
+GATED = [*(f"row {number}" for number in range(6)), *(f"gated {number}" for number in range(18))]
+"""A run of these can not end before the gate is there."""
+
+
+def gated_rows_run(where: Path) -> bool:
+    return any(prompt.startswith("gated") for prompt in noted(where, "paid"))
+
+
 @pytest.mark.ray_nightly
 def test_ctrl_c_stops_a_run_of_the_command_line_in_order(where: Path, engine: Engine) -> None:
-    rows = [f"slow {number}" for number in range(48)]
-    command = program(where, rows, engine)
+    command = program(where, GATED, engine)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: len(noted(where, "paid")) >= 5, process)
+        assert process.stderr is not None
+        wait_until(lambda: gated_rows_run(where), process)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=200)
-    assert process.returncode == 130, told.decode()
-    assert b"stopping: running rows may end" in told
-    assert b"Traceback" not in told
-    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+        told = [process.stderr.readline()]
+        while told[-1] and b"stopping: running rows may end" not in told[-1]:
+            told.append(process.stderr.readline())
+        (where / "gate").touch()
+        told += process.stderr.readlines()
+        process.wait(LIMIT_S)
+    assert process.returncode == 130, told
+    assert b"stopping: running rows may end" in b"".join(told)
+    assert b"Traceback" not in b"".join(told)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr.decode()
-    assert Counter(noted(where, "paid")) == Counter(rows)
+    assert Counter(noted(where, "paid")) == Counter(GATED)
 
 
 def test_a_driver_that_is_killed_leaves_no_worker_behind_and_pays_no_finished_row_again(
     where: Path, engine: Engine
 ) -> None:
-    rows = [f"slow {number}" for number in range(24)]
-    command = program(where, rows, with_two_workers(engine))
+    command = program(where, GATED, with_two_workers(engine))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        wait_until(lambda: len(noted(where, "paid")) >= 6, process)
+        wait_until(lambda: gated_rows_run(where), process)
         process.kill()
+    assert process.returncode == -signal.SIGKILL
     workers = {int(pid) for pid in noted(where, "workers")}
     wait_until(lambda: not running(workers))
-    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
+    (where / "gate").touch()
+    done = subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr.decode()
     paid = Counter(noted(where, "paid"))
-    assert set(paid) == set(rows)
-    assert sum(paid.values()) - len(rows) <= 4
+    assert set(paid) == set(GATED)
+    assert sum(paid.values()) - len(GATED) <= 4
     assert merged(where) == list(range(24))
 
 
@@ -416,7 +438,7 @@ def test_a_worker_that_hangs_is_ended_and_its_rows_are_run_by_another(
     def stop_it() -> None:
         os.kill(int(noted(where, "workers")[0]), signal.SIGSTOP)
 
-    batch = runner(where, ["slow 0", "slow 1"], on_ray, num_workers=1, row_timeout_s=5.0)
+    batch = runner(where, ["slow 0", "slow 1"], on_ray, num_workers=1, row_timeout_s=30.0)
     watcher = stop_when(where, lambda: bool(noted(where, "paid")), stop_it)
     assert asyncio.run(run_and(batch, watcher)).ok == 2
     assert noted(where, "paid") == ["slow 0", "slow 0", "slow 1"]
