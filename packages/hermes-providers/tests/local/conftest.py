@@ -28,13 +28,13 @@ class FakeServers:
         self.pid_files.append(self.folder / f"pid-{len(self.pid_files)}")
         return [sys.executable, str(FAKE), behaviour, str(self.pid_files[-1])]
 
-    def options(self, start_timeout_s: float = 30.0, stop_grace_s: float = 5.0) -> LocalServerOptions:
+    def options(self, start_timeout_s: float = 300.0, stop_grace_s: float = 5.0) -> LocalServerOptions:
         return LocalServerOptions(
             model=str(self.model), start_timeout_s=start_timeout_s, stop_grace_s=stop_grace_s
         )
 
     def server(
-        self, behaviour: str, *, start_timeout_s: float = 30.0, stop_grace_s: float = 5.0
+        self, behaviour: str, *, start_timeout_s: float = 300.0, stop_grace_s: float = 5.0
     ) -> LocalServer:
         return LocalServer(self.options(start_timeout_s, stop_grace_s), program=self.program(behaviour))
 
@@ -56,6 +56,20 @@ def is_alive() -> Callable[[int], bool]:
 
     if not Path("/proc/self").exists():
         pytest.skip("needs /proc to see processes")
+    return check
+
+
+@pytest.fixture
+def has_ended(is_alive: Callable[[int], bool]) -> Callable[[int], bool]:
+    """Whether a process runs no more; a zombie does not."""
+
+    def check(pid: int) -> bool:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return not is_alive(pid)
+        return state == "Z"
+
     return check
 
 
