@@ -16,9 +16,8 @@ from contest.work import TOOL, TOOL_ANSWER, Agent, Agents, past_texts, take_part
 
 from hermes_loop import AIAgent
 from hermes_messages import JsonValue
-from hermes_messages.protocols import ConversationResult, Provider, ProviderOptions
+from hermes_messages.protocols import ConversationResult, Provider, ProviderOptions, SessionStore
 from hermes_providers import from_profile
-from hermes_store import SessionDB
 from hermes_tools import tool
 
 
@@ -33,7 +32,7 @@ class Layers:
 
     def __init__(self, base_url: str, connections: int, variant: str) -> None:
         self._home = tempfile.TemporaryDirectory()
-        self._store = SessionDB(Path(self._home.name, "state.db")) if variant == "sqlite" else None
+        self._store = new_store(Path(self._home.name, "state.db")) if variant == "sqlite" else None
         engine = "httpx" if variant == "sqlite" else variant
         settings: dict[str, JsonValue] = {
             "engine": engine,
@@ -84,7 +83,7 @@ class Layers:
 class OneAgent:
     """An `AIAgent`."""
 
-    def __init__(self, provider: Provider, store: SessionDB | None, past: int) -> None:
+    def __init__(self, provider: Provider, store: SessionStore | None, past: int) -> None:
         self._past = [{"role": role, "content": text} for role, text in past_texts(past)]
         self._agent = AIAgent(
             provider=provider, model="bench", tools=[look], max_iterations=30, session_db=store
@@ -102,6 +101,13 @@ class OneAgent:
     async def close(self) -> None:
         """Close the agent; its provider goes on."""
         await self._agent.close()
+
+
+def new_store(path: Path) -> SessionStore:
+    """Its wheel is imported only where there is a store."""
+    from hermes_store import SessionDB
+
+    return SessionDB(path)
 
 
 def final(result: ConversationResult) -> str:

@@ -19,13 +19,14 @@ import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from hermes_messages import ConfigurationError, JsonObject
-from hermes_tools.commands import Command, UnreadableCommandError, commands_of, danger_of, shown
-from hermes_tools.commands.questions import is_fork_bomb
+
+if TYPE_CHECKING:
+    from hermes_tools.commands import Command
 
 __all__ = ["ApprovalAction", "ApprovalPolicy", "ApprovalRule", "Judgement"]
 
@@ -117,6 +118,9 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not self.rules and self.dangerous == "allow":
             yield _DEFAULTS[self.default]
             return
+        from hermes_tools.commands import UnreadableCommandError, commands_of
+        from hermes_tools.commands.questions import is_fork_bomb
+
         try:
             commands = commands_of(line)
         except UnreadableCommandError as error:
@@ -136,6 +140,8 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
 
     def _judge_command(self, tool: str, command: Command) -> Judgement:
+        from hermes_tools.commands import danger_of, shown
+
         text = shown(command) if self.rules else ""
         for rule in self.rules:
             if fnmatchcase(tool, rule.tool) and (rule.pattern is None or fnmatchcase(text, rule.pattern)):
@@ -154,6 +160,8 @@ _DEFAULTS: dict[ApprovalAction, Judgement] = {
 
 
 def _readable(text: str) -> Sequence[Command]:
+    from hermes_tools.commands import UnreadableCommandError, commands_of
+
     try:
         return commands_of(text)
     except UnreadableCommandError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hermes_messages.protocols import ExecutorFactory, ExecutorOptions, ToolExecutor
+from hermes_messages import JsonValue
+from hermes_messages.protocols import ExecutorFactory, ExecutorOptions, ToolExecutor, Toolset
 
 __all__ = ["build_executor"]
 
@@ -19,12 +20,11 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
     that can not be run, and `ConfigurationError` for two tools of one name.
     """
     from hermes_tools.executor import Executor
-    from hermes_tools.mcp import McpToolset, read_servers, server_secrets
     from hermes_tools.settings import ExecutorSettings
     from hermes_tools.toolsets import SupportsSettings, load_toolsets
 
     given = dict(options.settings)
-    servers = read_servers(given.pop("mcp_servers", None))
+    mcp = _mcp_of(given.pop("mcp_servers", None))
     groups = ExecutorSettings.from_mapping(
         {name: value for name, value in given.items() if name == "toolset_groups"}
     ).toolset_groups
@@ -33,10 +33,22 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
         if isinstance(toolset, SupportsSettings) and toolset.name in given:
             toolset.configure(given.pop(toolset.name))
     settings = ExecutorSettings.from_mapping(given)
-    if servers:
-        loaded.append(McpToolset(servers))
-    secrets = (*options.secrets, *server_secrets(servers))
+    secrets = options.secrets
+    if mcp is not None:
+        toolset, further = mcp
+        loaded.append(toolset)
+        secrets = (*secrets, *further)
     return Executor(loaded, options.own_tools, settings=settings, secrets=secrets)
+
+
+def _mcp_of(servers: JsonValue) -> tuple[Toolset, tuple[str, ...]] | None:
+    """The toolset of the MCP servers that a setting names, and the credentials in it; None without any."""
+    if servers is None:
+        return None
+    from hermes_tools.mcp import McpToolset, read_servers, server_secrets
+
+    known = read_servers(servers)
+    return (McpToolset(known), server_secrets(known)) if known else None
 
 
 if TYPE_CHECKING:

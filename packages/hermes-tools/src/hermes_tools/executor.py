@@ -26,9 +26,6 @@ from hermes_messages.protocols import (
 )
 from hermes_tools.approvals import Approvals
 from hermes_tools.arguments import fit_arguments
-from hermes_tools.checkpoints import Checkpoints, CheckpointStation
-from hermes_tools.containers.engine import ContainerEngine
-from hermes_tools.containers.runner import ContainerCommands
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ArgumentsMismatchError
 from hermes_tools.failures import place as place_of
@@ -43,6 +40,12 @@ from hermes_tools.stations import Budgets, Callbacks, Redaction
 from hermes_tools.tool import FunctionTool
 from hermes_tools.tool_round import Dispatch, ToolRound
 from hermes_tools.toolsets import SupportsRefresh
+
+if TYPE_CHECKING:  # most agents have no checkpoints and no container
+    from hermes_tools.checkpoints import Checkpoints
+    from hermes_tools.containers.engine import ContainerEngine
+    from hermes_tools.containers.runner import ContainerCommands
+    from hermes_tools.containers.settings import ContainerSettings
 
 __all__ = ["Executor", "SupportsClose", "SupportsGuidance"]
 
@@ -102,8 +105,7 @@ class Executor:
         self._budgets = Budgets(self._settings.result_limit, self._settings.turn_call_limit)
         self._guardrails = Guardrails(self._settings.repeat_limit)
         self._checkpoints: dict[str, Checkpoints] = {}
-        container = self._settings.container
-        self._containers = None if container is None else ContainerEngine(container)
+        self._containers = _engine_of(self._settings.container)
         self._commands: dict[TaskResources, ContainerCommands] = {}
         self._handler = compose(place(self._stations(), middleware), run_end_of_path)
         self._resources: dict[str, TaskResources] = {}
@@ -182,6 +184,8 @@ class Executor:
             Station("approval", Approvals(self._settings.approval_policy, self._redaction)),
         ]
         if self._settings.checkpoints:
+            from hermes_tools.checkpoints import CheckpointStation
+
             changing = frozenset(self._settings.checkpoint_tools)
             stations.append(Station("checkpoint", CheckpointStation(self.checkpoints_of, changing)))
         return [*stations, Station("callbacks", Callbacks())]
@@ -190,6 +194,8 @@ class Executor:
         """The snapshots of a working directory, to list, compare and restore them."""
         known = self._checkpoints.get(cwd)
         if known is None:
+            from hermes_tools.checkpoints import Checkpoints
+
             settings = self._settings
             known = self._checkpoints[cwd] = Checkpoints(
                 cwd,
@@ -278,6 +284,8 @@ class Executor:
             return None
         commands = self._commands.get(resources)
         if commands is None:
+            from hermes_tools.containers.runner import ContainerCommands
+
             commands = self._commands[resources] = ContainerCommands(self._containers, resources.task_id)
             resources.on_release(self._release_of(commands, resources))
         return commands
@@ -312,6 +320,14 @@ class Executor:
             self._registry = ToolRegistry(usable)
             self._seen = [(tool, tool.spec) for tool in usable]
         return self._registry, tuple(absent)
+
+
+def _engine_of(container: ContainerSettings | None) -> ContainerEngine | None:
+    if container is None:
+        return None
+    from hermes_tools.containers.engine import ContainerEngine
+
+    return ContainerEngine(container)
 
 
 def _without(tools: list[Tool], names: Sequence[str]) -> tuple[list[Tool], list[UnavailableTool]]:
