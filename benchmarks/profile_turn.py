@@ -5,10 +5,10 @@
     uv run benchmarks/profile_turn.py --profile text agent  # one of them under cProfile
     uv run benchmarks/profile_turn.py --count text agent    # how many instructions (needs valgrind)
 
-A scenario is one turn, repeated; a layer is who does it: `agent` (loop, tools, provider, sockets), `aiohttp`
-(the same over the other engine), `double` (loop and tools over a provider that answers from memory),
-`provider` (provider and sockets alone), `bare` (the same requests with httpx and msgspec by hand). The server
-is a process of its own that answers at once.
+A scenario is one turn, repeated; a layer is who does it: `agent` (loop, tools, provider, sockets), `double`
+(loop and tools over a provider that answers from memory), `provider` (provider and sockets alone), `bare`
+(the same requests by hand, as in `floor.py`), all over httpx; with `aiohttp-` before them over that. The
+server is a process of its own that answers at once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
 import msgspec
+from floor import SENDERS, FloorAgent
 
 from hermes_loop import AIAgent
 from hermes_messages import (
@@ -174,6 +174,7 @@ class Scenario(msgspec.Struct, frozen=True):
 SCENARIOS = {
     "text": Scenario(0, new=False),
     "text-new": Scenario(0, new=True),
+    "short": Scenario(3, new=True, repeats=50),
     "rounds": Scenario(20, new=True, repeats=20),
     "history": Scenario(0, new=False, repeats=40, history=4_000),
 }
@@ -219,8 +220,8 @@ async def double_layer(scenario: Scenario, base_url: str) -> tuple[Turn, Turn]: 
     return turn_of_agents(scenario, Double(scenario.rounds))
 
 
-async def provider_layer(scenario: Scenario, base_url: str) -> tuple[Turn, Turn]:
-    provider = http_provider(base_url, "httpx")
+async def provider_layer(scenario: Scenario, base_url: str, engine: str = "httpx") -> tuple[Turn, Turn]:
+    provider = http_provider(base_url, engine)
     tools = (ToolSpec.from_schema("look", "Look.", LOOK),)
     kept = MessageLog(messages_from_dicts(long_history(scenario.history)))
 
@@ -242,67 +243,17 @@ async def provider_layer(scenario: Scenario, base_url: str) -> tuple[Turn, Turn]
     return turn, provider.close
 
 
-class _Function(msgspec.Struct):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _Call(msgspec.Struct):
-    index: int
-    id: str | None = None
-    function: _Function | None = None
-
-
-class _Delta(msgspec.Struct):
-    content: str | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(msgspec.Struct):
-    delta: _Delta
-    finish_reason: str | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice]
-
-
-async def bare_layer(scenario: Scenario, base_url: str) -> tuple[Turn, Turn]:
-    """The least by hand: each message is encoded once, each event decoded into one typed struct."""
-    client = httpx.AsyncClient(timeout=None)
-    decode, encode = msgspec.json.Decoder(_Chunk).decode, msgspec.json.Encoder().encode
-    spec = [{"type": "function", "function": {"name": "look", "description": "Look.", "parameters": LOOK}}]
-    head = b'{"model":"bench","stream":true,"stream_options":{"include_usage":true},'
-    head += (b'"tools":' + encode(spec) + b"," if scenario.rounds else b"") + b'"messages":['
-    headers = {"content-type": "application/json"}
-
-    kept = [encode(message) for message in long_history(scenario.history)]
+async def bare_layer(scenario: Scenario, base_url: str, engine: str = "httpx") -> tuple[Turn, Turn]:
+    """The least by hand, as in `floor.py`: each message is encoded once, each event decoded into one typed
+    struct."""
+    sender = SENDERS[engine](base_url, 16)
+    agent = FloorAgent(sender, scenario.history)
 
     async def turn() -> None:
-        messages = kept if scenario.history else []
-        messages.append(encode({"role": "user", "content": "Look around."}))
-        while True:
-            body = head + b",".join(messages) + b"]}"
-            text, called, rest = "", False, b""
-            async with client.stream(
-                "POST", f"{base_url}/chat/completions", content=body, headers=headers
-            ) as response:
-                async for data in response.aiter_bytes():
-                    *events, rest = (rest + data).split(b"\n\n")
-                    for event in events:
-                        if event != b"data: [DONE]":
-                            for choice in decode(event[6:]).choices:
-                                text += choice.delta.content or ""
-                                called = called or bool(choice.delta.tool_calls)
-            if not called:
-                assert text == "All is well."
-                messages.append(encode({"role": "assistant", "content": text}))
-                return
-            call = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-            messages.append(encode({"role": "assistant", "content": None, "tool_calls": [call]}))
-            messages.append(encode({"role": "tool", "tool_call_id": "call_1", "content": "nothing new"}))
+        text = await (agent.more("Look around.") if scenario.history else agent.turn("Look around."))
+        assert text == "All is well."
 
-    return turn, client.aclose
+    return turn, sender.close
 
 
 LAYERS: dict[str, Callable[[Scenario, str], Awaitable[tuple[Turn, Turn]]]] = {
@@ -310,7 +261,9 @@ LAYERS: dict[str, Callable[[Scenario, str], Awaitable[tuple[Turn, Turn]]]] = {
     "provider": provider_layer,
     "double": double_layer,
     "agent": agent_layer,
-    "aiohttp": lambda scenario, base_url: agent_layer(scenario, base_url, "aiohttp"),
+    "aiohttp-bare": lambda scenario, base_url: bare_layer(scenario, base_url, "aiohttp"),
+    "aiohttp-provider": lambda scenario, base_url: provider_layer(scenario, base_url, "aiohttp"),
+    "aiohttp-agent": lambda scenario, base_url: agent_layer(scenario, base_url, "aiohttp"),
 }
 
 
@@ -335,17 +288,21 @@ class Asked:
 
 
 async def timed(scenario: Scenario, layer: str, base_url: str) -> tuple[float, float]:
-    """Seconds of wall and of CPU for one call of the model."""
+    """Seconds of wall and of CPU for one call of the model, in turns of the quickest tenth: in the others,
+    other processes were in the way."""
     turn, end = await LAYERS[layer](scenario, base_url)
-    for _ in range(3):
+    walls, cpus = [], []
+    for _ in range(3 + scenario.repeats):
+        wall, cpu = time.perf_counter(), time.process_time()
         await turn()
-    wall, cpu = time.perf_counter(), time.process_time()
-    for _ in range(scenario.repeats):
-        await turn()
-    calls = scenario.repeats * scenario.calls
-    figures = (time.perf_counter() - wall) / calls, (time.process_time() - cpu) / calls
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
     await end()
-    return figures
+    return quickest_tenth(walls) / scenario.calls, quickest_tenth(cpus) / scenario.calls
+
+
+def quickest_tenth(times: list[float]) -> float:
+    return statistics.quantiles(times, n=10)[0]
 
 
 async def asked(scenario: Scenario, layer: str, base_url: str) -> dict[str, float]:
@@ -411,7 +368,7 @@ def compare(port: str, only: list[str]) -> None:
             counts = asyncio.run(asked(scenario, layer, base_url))
             told = ", ".join(f"{count:.1f} {what}" for what, count in counts.items())
             print(
-                f"  {layer:9} wall {wall * 1e6:6.0f} us ({wall / bare_wall:.2f})  "
+                f"  {layer:16} wall {wall * 1e6:6.0f} us ({wall / bare_wall:.2f})  "
                 f"CPU {cpu * 1e6:6.0f} us ({cpu / bare_cpu:.2f})  {told}"
             )
 

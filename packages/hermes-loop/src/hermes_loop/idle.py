@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
+
+from hermes_loop.abilities import has_method
 
 __all__ = ["SupportsIdle", "as_idle"]
 
 
-@runtime_checkable
 class SupportsIdle(Protocol):
     """An executor that knows when it has nothing to release. While it is idle, its `release` and `close`
     return without waiting for anything."""
@@ -19,4 +20,4 @@ class SupportsIdle(Protocol):
 
 def as_idle(executor: object) -> SupportsIdle | None:
     """`executor`, if it can tell."""
-    return executor if isinstance(executor, SupportsIdle) else None
+    return cast("SupportsIdle", executor) if has_method(executor, "is_idle") else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from hermes_loop.abilities import has_method
 from hermes_loop.route_rests import RouteRests
 from hermes_messages import ModelInfo
 from hermes_messages.protocols import Provider, SupportsSecrets
@@ -43,7 +45,9 @@ class Routes:
         self._rests = RouteRests(len(self._routes))
         self._opened: set[int] = set()
         providers = {id(route.provider): route.provider for route in self._routes}.values()
-        self._secret_holders = [one for one in providers if isinstance(one, SupportsSecrets)]
+        self._secret_holders = [
+            cast("SupportsSecrets", one) for one in providers if has_method(one, "secret_values")
+        ]
 
     @property
     def primary(self) -> Route:

@@ -153,10 +153,13 @@ async def execute_calls(
         secrets=deps.routes.secrets(),
     )
     outcome: object = None
-    with turn.interrupt.scope(hard_only=True) as scope:
+    if turn.lease.shared:
+        with turn.interrupt.scope(hard_only=True) as scope:
+            outcome = await work(context)
+        if scope.cancelled_caught:
+            return None
+    else:  # nobody can take the session over, so no hard interrupt comes
         outcome = await work(context)
-    if scope.cancelled_caught:
-        return None
     if not isinstance(outcome, RoundOutcome):
         raise TypeError(f"the tool executor must return a RoundOutcome, not {type(outcome).__name__}")
     return outcome
