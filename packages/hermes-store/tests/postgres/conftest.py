@@ -43,7 +43,7 @@ def server() -> Iterator[Server]:
     try:
         server = Server(binaries, folder)
         started.append(server)
-        server.start()
+        server.start_anywhere()
         yield server
     finally:
         clean_up()

@@ -116,7 +116,7 @@ class Server:
                 check=False,
                 env=environment(),
             )
-            if done.returncode == 0:
+            if done.returncode == 0 and self._process.poll() is None:
                 return
             try:
                 self._process.wait(0.05)
@@ -124,6 +124,16 @@ class Server:
                 continue
             raise RuntimeError(f"the server did not start: {self.log.read_text()}")
         raise RuntimeError(f"the server does not answer: {self.log.read_text()}")
+
+    def start_anywhere(self) -> None:
+        """Start for the first time; where another program has taken the free port meanwhile, at another."""
+        for _ in range(4):
+            try:
+                return self.start()
+            except RuntimeError:
+                self.stop()
+                self.port = free_port()
+        return self.start()
 
     async def crash(self) -> None:
         """Kill one of its processes, upon which it ends all others and recovers; wait until it answers."""
