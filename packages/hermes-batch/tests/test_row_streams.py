@@ -137,10 +137,10 @@ def test_a_row_that_was_run_again_elsewhere_counts_once(tmp_path: Path) -> None:
         run(tmp_path, Rows(none), Agents(), resume=True)
     assert len(merged(tmp_path)) == 4
     more = Agents()
-    statistics = run(tmp_path, Rows(["new", "b", "b", "b", "a", "b", "c"]), more, resume=True)
+    statistics = run(tmp_path, Rows(["b", "b", "b", "new", "a", "b", "c"]), more, resume=True)
     assert sorted(more.paid) == ["b", "b", "new"]
     assert (statistics.ok, statistics.total, statistics.error) == (7, 7, 0)
-    assert merged(tmp_path) == ["new", "b", "b", "b", "a", "b", "c"]
+    assert merged(tmp_path) == ["b", "b", "b", "new", "a", "b", "c"]
     last = Agents()
     assert run(tmp_path, Rows(["b"] * 5), last, resume=True).ok == 5
     assert last.paid == ["b"]
