@@ -5,8 +5,8 @@
 The base, 1.0, is one shared `httpx.AsyncClient` with `json`; the floor is the least that a loop by hand can
 do (`floor.py`). Peers are installed from the package index into environments of their own under `.cache/`.
 Each figure is taken in a process of its own; contestants alternate, and medians count, so that a busy machine
-slows all. `--quick` leaves the peers out. `--write` stores figures and versions as JSON, and the table beside
-them as Markdown.
+slows all. `--quick` leaves the peers out. Figures and versions are stored as JSON, and the table beside them
+as Markdown, in `.cache/bench/contest.json` unless `--write` says where.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from contest.work import Figures
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE.parent / ".cache" / "bench"
+FIGURES = ENVIRONMENTS / "contest.json"
 LIMIT_S = 400.0
 Measure = Literal["wall", "cpu"]
 
@@ -65,6 +66,9 @@ class Row:
 
 
 BASE = Contestant("bare httpx + json", ("contest.bare_json",), "httpx, json")
+WITH_STORE = Contestant(
+    "hermes-layers, SQLite", ("contest.hermes_layers", "sqlite"), "hermes_loop, hermes_store"
+)
 CONTESTANTS = (
     BASE,
     Contestant("floor: httpx + msgspec", ("floor", "httpx"), "httpx, msgspec"),
@@ -73,7 +77,7 @@ CONTESTANTS = (
     Contestant(
         "hermes-layers, aiohttp", ("contest.hermes_layers", "aiohttp"), "hermes_loop, hermes_providers"
     ),
-    Contestant("hermes-layers, SQLite", ("contest.hermes_layers", "sqlite"), "hermes_loop, hermes_store"),
+    WITH_STORE,
     Contestant("inspect-ai", ("contest.inspect_ai",), "inspect_ai.model", ("inspect-ai", "openai")),
     Contestant("openai-agents", ("contest.openai_agents",), "agents", ("openai-agents",)),
     Contestant(
@@ -83,6 +87,7 @@ CONTESTANTS = (
 )
 IMPORT = "import"
 FIRST_ANSWER = "first answer"
+APPEND = "one stored append"
 THREADS_WOULD_NOT_DO = frozenset({"hermes-agent"})
 ROWS = (
     Row("turn, reused agent", "wall", "1.3"),
@@ -97,6 +102,11 @@ ROWS = (
     Row("batch", "cpu", "2.0", rounds=3, peer_rounds=1),
     Row(IMPORT, "wall", "1.25x httpx + msgspec"),
     Row(FIRST_ANSWER, "wall", "1.5"),
+    Row(APPEND, "wall", "1.5", rounds=3),
+)
+NOTES = (
+    "1.0 of the row 'one stored append' is bare aiosqlite (WAL, synchronous NORMAL), one commit a row.",
+    "kosong, which the targets were set against, has no release on the package index and is not measured.",
 )
 
 
@@ -165,6 +175,10 @@ def measure(table: Table, works: dict[str, list[Row]], contestants: list[Contest
     """Fill the table, row by row."""
     for work, rows in works.items():
         row = rows[0]
+        if work == APPEND:
+            measure_append(table, row)
+            print_row(table, row, contestants)
+            continue
         for number in range(max(row.rounds, row.peer_rounds)):
             for contestant in contestants:
                 rounds = row.peer_rounds if contestant.packages else row.rounds
@@ -174,6 +188,16 @@ def measure(table: Table, works: dict[str, list[Row]], contestants: list[Contest
                     table.add(work, contestant.name, figures)
         for row in rows:
             print_row(table, row, contestants)
+
+
+def measure_append(table: Table, row: Row) -> None:
+    """Of the store alone: `bench_store.py` alternates both sides in one process."""
+    for _ in range(row.rounds):
+        command = [sys.executable, str(HERE / "bench_store.py"), "append"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=LIMIT_S)
+        seconds: dict[str, float] = json.loads(done.stdout)
+        for side, contestant in (("bare", BASE.name), ("ours", WITH_STORE.name)):
+            table.add(APPEND, contestant, Figures(seconds[side], 0.0))
 
 
 def ratio(table: Table, row: Row, contestant: str) -> str:
@@ -207,7 +231,8 @@ def markdown(table: Table, rows: list[Row], contestants: list[Contestant], versi
             memories = [table.memory_kb(row.work, contestant.name) for contestant in contestants]
             kilobytes = ["-" if kb is None else f"{kb:.0f}" for kb in memories]
             lines.append(f"| {row.work}, kB an agent | 60 | " + " | ".join(kilobytes) + " |")
-    lines += ["", *(f"- {name}: {found}" for name, found in versions.items()), ""]
+    lines += ["", *(f"- {name}: {found}" for name, found in versions.items())]
+    lines += [*(f"- {note}" for note in NOTES), ""]
     return "\n".join(lines)
 
 
@@ -215,7 +240,9 @@ def main() -> None:
     """Take all figures over one server."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="without the peers")
-    parser.add_argument("--write", type=Path, help="a JSON file; the table goes beside it as Markdown")
+    parser.add_argument(
+        "--write", type=Path, default=FIGURES, help="a JSON file; the table goes beside it as Markdown"
+    )
     parser.add_argument("rows", nargs="*", metavar="ROW", help="begins of names of rows; all without")
     asked = parser.parse_args()
     rows = [row for row in ROWS if not asked.rows or row.name.startswith(tuple(asked.rows))]
@@ -235,18 +262,16 @@ def main() -> None:
             server.kill()
     text = markdown(table, rows, contestants, versions)
     print(text)
-    if asked.write is not None:
-        stored = {
-            "taken": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
-            "python": platform.python_version(),
-            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
-            "versions": versions,
-            "seconds": {
-                w: {c: [asdict(f) for f in fs] for c, fs in by.items()} for w, by in table.taken.items()
-            },
-        }
-        asked.write.write_text(json.dumps(stored, indent=1) + "\n", "utf-8")
-        asked.write.with_suffix(".md").write_text(text, "utf-8")
+    stored = {
+        "taken": dt.datetime.now(dt.UTC).isoformat(timespec="minutes"),
+        "python": platform.python_version(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "versions": versions,
+        "seconds": {w: {c: [asdict(f) for f in fs] for c, fs in by.items()} for w, by in table.taken.items()},
+    }
+    asked.write.parent.mkdir(parents=True, exist_ok=True)
+    asked.write.write_text(json.dumps(stored, indent=1) + "\n", "utf-8")
+    asked.write.with_suffix(".md").write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

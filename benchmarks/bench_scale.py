@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -25,13 +26,19 @@ from contest import server
 from hermes_loop import AIAgent
 from hermes_messages.protocols import Provider, ProviderOptions
 from hermes_providers import from_profile
-from hermes_providers.timeouts import StreamClock
+from hermes_providers.timeouts import StreamClock, Timeouts
+from hermes_providers.transport import HttpOptions, make_transport
 from hermes_tools import tool
 
 AGENTS = (100, 1_000, 10_000)
 ROUNDS = 2
 PAUSE_S = 1.0
 MESSAGES = 10_000
+WINDOW = 100
+BODIES = (10_000, 1_000_000)
+SENDS = 50
+SERVER = Path(__file__).resolve().parent / "contest" / "server.py"
+ADDRESS = "/0/0/1/look/v1/chat/completions"
 
 
 class Asked(NamedTuple):
@@ -75,7 +82,7 @@ class Simulated:
         self, _url: str, _headers: Mapping[str, str], body: bytes, _clock: StreamClock
     ) -> AsyncIterator[Ready]:
         at = time.process_time()
-        done = body.count(b'"role":"tool"')
+        done = calls_answered(body)
         if self._pause_s:
             due = time.perf_counter() + self._pause_s
             await asyncio.sleep(self._pause_s)
@@ -83,6 +90,12 @@ class Simulated:
         script = server.Script(0.0, self._rounds, 5, "look")
         self.asked.append(Asked(at, time.process_time(), len(body)))
         yield Ready(server.events(script, calling=done < self._rounds, number=done))
+
+
+def calls_answered(body: bytes) -> int:
+    """From the number of the last call: reading a long body would cost as much as making it."""
+    found = body.rfind(b'"tool_call_id":"call_')
+    return 0 if found < 0 else int(body[found + 21 : body.index(b'"', found + 21)]) + 1
 
 
 @tool
@@ -150,8 +163,27 @@ async def crowd(count: int) -> Crowd:
     )
 
 
+class Line(NamedTuple):
+    """What a call costs: so much, and so much for each byte. In seconds."""
+
+    start: float
+    slope: float
+
+    @classmethod
+    def through(cls, sizes: Sequence[int], costs: Sequence[float]) -> Line:
+        """Of each 100 calls that follow each other the tenth cheapest counts, since other work on the machine
+        only adds to what a call takes."""
+        at = range(0, len(costs) - WINDOW + 1, WINDOW)
+        cheap = [sorted(costs[start : start + WINDOW])[WINDOW // 10] for start in at]
+        slope, start = statistics.linear_regression([sizes[place + WINDOW // 2] for place in at], cheap)
+        return cls(start, slope)
+
+    def __str__(self) -> str:
+        return f"{self.start * 1e6:.0f} us and {self.slope * 1e9:.3f} ns a byte"
+
+
 async def growth() -> None:
-    """What each call of one turn costs as its conversation grows, against the joining of bytes."""
+    """What each call of one turn costs as its conversation grows, against joining the same bytes by hand."""
     host = Simulated(MESSAGES // 2, 0.0)
     agent = agent_over(over(host))
     gc.disable()
@@ -160,23 +192,79 @@ async def growth() -> None:
     await agent.close()
     costs = [later.came - one.ready for one, later in pairwise(host.asked)]
     sizes = [one.size for one in host.asked[1:]]
-    slope, start = statistics.linear_regression(sizes, costs)
     print(f"one turn of {len(costs):,} calls, {MESSAGES:,} messages, last request {sizes[-1] / 1e3:.0f} kB")
     for place in (100, 1_000, 2_500, len(costs) - 50):
         near = statistics.median(costs[place - 50 : place + 50])
         print(f"  call {place:5}: {near * 1e6:6.0f} us CPU, {sizes[place] / 1e3:6.0f} kB")
-    print(f"  line: {start * 1e6:.0f} us + {slope * 1e9:.3f} ns a byte; joining: {joining():.3f} ns a byte")
+    print(f"  a call: {Line.through(sizes, costs)}")
+    print(f"  joining the parts by hand: {Line.through(sizes, joining(sizes))}")
 
 
-def joining() -> float:
-    """Nanoseconds a byte for joining and copying parts of the size of these messages."""
-    parts = [b"x" * 90] * MESSAGES
-    took = []
-    for _ in range(50):
+def sending() -> None:
+    """What sending takes for each byte: with the kernel alone, and with the default engine in front of it."""
+    with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            port = int(process.stdout.readline())
+            kernel, engine = per_byte(bare_sends(port)), per_byte(asyncio.run(engine_sends(port)))
+        finally:
+            process.kill()
+    print(f"  sending: {kernel * 1e9:.3f} ns a byte in the kernel, {engine * 1e9:.3f} with the engine")
+
+
+def per_byte(costs: Mapping[int, list[float]]) -> float:
+    """From small and large bodies that were sent in turns."""
+    small, large = BODIES
+    return (statistics.median(costs[large]) - statistics.median(costs[small])) / (large - small)
+
+
+def bare_sends(port: int) -> dict[int, list[float]]:
+    """CPU of a blocking socket."""
+    costs: dict[int, list[float]] = {size: [] for size in BODIES}
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for size in BODIES * SENDS:
+            head = f"POST {ADDRESS} HTTP/1.1\r\nhost: bench\r\ncontent-length: {size}\r\n\r\n"
+            request = head.encode() + b" " * size
+            started = time.process_time()
+            connection.sendall(request)
+            costs[size].append(time.process_time() - started)
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(65_536)
+    return costs
+
+
+async def engine_sends(port: int) -> dict[int, list[float]]:
+    """CPU of the default engine, with reading the short answer."""
+    costs: dict[int, list[float]] = {size: [] for size in BODIES}
+    transport = make_transport("httpx", Timeouts(), HttpOptions(keep_alive=True))
+    await transport.open()
+    for size in BODIES * SENDS:
+        body, clock = b" " * size, StreamClock(Timeouts(), asyncio.get_running_loop().time())
         started = time.process_time()
-        b"".join(parts)
+        async with transport.post(f"http://127.0.0.1:{port}{ADDRESS}", {}, body, clock) as reply:
+            while await reply.read(clock):
+                pass
+        costs[size].append(time.process_time() - started)
+    await transport.close()
+    return costs
+
+
+def joining(sizes: Sequence[int]) -> list[float]:
+    """CPU for joining the parts of the same requests, which grow as those of the turn did."""
+    parts: list[bytes] = []
+    held = 0
+    took = []
+    body = b""
+    for size in sizes:
+        parts.append(b"x" * (size - held - 1))
+        held = size
+        started = time.process_time()
+        joined = b"".join((b",".join(parts), b"]}"))
         took.append(time.process_time() - started)
-    return statistics.median(took) / (90 * MESSAGES) * 1e9
+        body = joined  # the one before is let go only now, as in a turn
+    assert len(body) > sizes[-1]
+    return took
 
 
 def main(counts: tuple[int, ...]) -> None:
@@ -193,6 +281,7 @@ def main(counts: tuple[int, ...]) -> None:
             f" {one.late_median_s * 1e3:.0f} ms in the median, {one.late_worst_s * 1e3:.0f} ms at worst"
         )
     asyncio.run(growth())
+    sending()
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
 """Ratios for hermes-store against the bare thing in the same run: append, group commit, read, search, size.
 
-Run with `uv run benchmarks/bench_store.py`. Where PostgreSQL is installed the same is measured on a server of
-this program's own, against bare psycopg on a table of the same columns and indexes. Rounds of the sides
-alternate and the median counts, so that a busy machine slows all; appends alternate in slices of about ten
-milliseconds each, in random order, each to a file of its own, and the least and the mean are shown too (the
-mean holds what comes seldom: the log's move into the database, the search index). Everything on SQLite runs
-on one core where the system allows: a hop to another core costs as much as a commit, and the system leaves
-one side's thread there and not the other's, for as long as it lives.
+Run with `uv run benchmarks/bench_store.py`; with the word `append`, that figure alone is given, as JSON.
+Where PostgreSQL is installed the same is measured on a server of this program's own, against bare
+psycopg on a table of the same columns and indexes. Rounds of the sides alternate and the median counts,
+so that a busy machine slows all; appends alternate in slices of about ten milliseconds each, in random
+order, each to a file of its own, and the least and the mean are shown too (the mean holds what comes
+seldom: the log's move into the database, the search index). Everything on SQLite runs on one core where
+the system allows: a hop to another core costs as much as a commit, and the system leaves one side's
+thread there and not the other's, for as long as it lives.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -151,9 +154,13 @@ class Slices:
         found = [f"{mean(self._times[one]) / mean(self._times[other]):.2f}" for mean in _MEANS]
         return "median {}, least {}, mean {}".format(*found)
 
+    def medians(self) -> dict[str, float]:
+        """In microseconds."""
+        return {name: statistics.median(times) for name, times in self._times.items()}
+
     def each(self) -> str:
-        """The medians, in microseconds."""
-        return ", ".join(f"{name} {statistics.median(times):.0f}" for name, times in self._times.items())
+        """The medians as text."""
+        return ", ".join(f"{name} {median:.0f}" for name, median in self.medians().items())
 
 
 _MEANS: tuple[Callable[[list[float]], float], ...] = (statistics.median, min, statistics.mean)
@@ -195,6 +202,19 @@ async def appending(folder: Path) -> None:
         faster = slices.ratio("indexed", "64 appenders")
         print(f"64 appenders: {faster} times the throughput of one commit per row (median at least 5)")
         print(f"microseconds for a row: {slices.each()}")
+
+
+async def one_append(folder: Path) -> dict[str, float]:
+    """Seconds for one awaited append, of the bare table and of the store, for the table of the contest."""
+    async with Bare.open(folder / "bare.db") as bare, SessionDB(folder / "ours.db") as db:
+        await db.create_session("s")
+
+        async def ours(messages: Sequence[Message]) -> None:
+            for message in messages:
+                await db.append_message("s", message)
+
+        slices = await Slices.measure({"bare": (bare.insert, SLICE), "ours": (ours, SLICE)})
+        return {name: microseconds / 1e6 for name, microseconds in slices.medians().items()}
 
 
 async def reading(folder: Path) -> None:
@@ -344,6 +364,10 @@ async def main() -> None:
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else set()
     if cores:
         os.sched_setaffinity(0, {min(cores)})
+    if sys.argv[1:] == ["append"]:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(await one_append(Path(folder))))
+        return
     with tempfile.TemporaryDirectory() as folder:
         await appending(Path(folder))
         await reading(Path(folder))
