@@ -198,6 +198,7 @@ class PostgresBackend:
 
     async def _attempt(self, link: Link, call: _Call[T], deadline: float) -> T:
         """One transaction on one connection. Raises `psycopg.Error` with nothing written."""
+        call.is_committing = False  # it may be another attempt, after a commit that was refused
         connection = await link.take(deadline)
         life = link.life_of(connection)
         transaction = Transaction(

@@ -29,6 +29,7 @@ def address(server: Server) -> str:
     return server.dsn(name)
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("writers", [2, 8])
 def test_processes_that_append_to_one_session_lose_and_repeat_nothing(address: str, writers: int) -> None:
     processes = [
@@ -40,7 +41,7 @@ def test_processes_that_append_to_one_session_lose_and_repeat_nothing(address: s
         for number in range(writers)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=6000)
+        _, errors = process.communicate(timeout=900)
         assert process.returncode == 0, errors
 
     async def main() -> None:

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 
 from hermes_messages import ConfigurationError, StoreError, UserMessage
 from hermes_store import SessionDB
 from hermes_store.errors import StoreConnectionError
-from postgres.backends import ASLEEP, COMMITTING, answered, backend, count, insert, slow_commits
+from postgres.backends import ASLEEP, COMMITTING, backend, count, insert, slow_commits
 from postgres.server import MakeStore, Server
 
 T = TypeVar("T")
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find processes")
 
-LONG_S = 300.0
+LONG_S = 50.0
 """A bound that only a wait for ever passes."""
 END_THOSE_ASLEEP = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s
 """
+
+
+async def answered(call: Callable[[], Awaitable[T]]) -> T:
+    """What `call` gives once the server, which runs, answers it in the short time that the store allows."""
+    async with asyncio.timeout(LONG_S):
+        while True:
+            with contextlib.suppress(StoreError):
+                return await call()
 
 
 async def reaching_its_commit(
@@ -40,22 +50,47 @@ async def reaching_its_commit(
     return task
 
 
+@contextlib.asynccontextmanager
+async def gated_commits(server: Server, schema: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """During the block, or until what it gives is called, a commit that wrote a message stands at its end."""
+    gate = "hashtextextended('gate', 0)"
+    await server.ask(
+        f"""
+        CREATE FUNCTION "{schema}".stand_at_gate() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock({gate}); RETURN NULL; END $$
+        """
+    )
+    await server.ask(
+        f"""
+        CREATE CONSTRAINT TRIGGER stand_at_gate AFTER INSERT ON "{schema}".messages
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "{schema}".stand_at_gate()
+        """
+    )
+    connection = await psycopg.AsyncConnection.connect(server.dsn())
+    try:
+        await connection.execute(f"SELECT pg_advisory_xact_lock({gate})")
+        yield connection.commit
+    finally:
+        await connection.close()
+
+
 def test_a_server_that_stands_still_is_given_up_in_time(server: Server, make_store: MakeStore) -> None:
     async def main() -> None:
-        async with make_store(answer_timeout_s=0.5, busy_timeout_s=0.5) as db:
-            await answered(lambda: db.create_session("s"))
-            await answered(lambda: db.append_message("s", UserMessage("kept"), uid="1"))
-            with server.standing_still():
-                async with asyncio.timeout(LONG_S):
-                    with pytest.raises(
-                        StoreConnectionError, match=r"no answer within 0.5 s.*Nothing of this call"
-                    ):
-                        await db.append_message("s", UserMessage("not kept"), uid="2")
-                    with pytest.raises(StoreError):
-                        await db.get_messages("s")
-            assert [item.uid for item in await answered(lambda: db.get_messages("s"))] == ["1"]
-            await answered(lambda: db.append_message("s", UserMessage("kept too"), uid="3"))
-            assert [item.uid for item in await answered(lambda: db.get_messages("s"))] == ["1", "3"]
+        db = make_store(answer_timeout_s=0.5, busy_timeout_s=0.5)
+        await answered(lambda: db.create_session("s"))
+        await answered(lambda: db.append_message("s", UserMessage("kept"), uid="1"))
+        with server.standing_still():
+            async with asyncio.timeout(LONG_S):
+                with pytest.raises(
+                    StoreConnectionError, match=r"no answer within 0.5 s.*Nothing of this call"
+                ):
+                    await db.append_message("s", UserMessage("not kept"), uid="2")
+                with pytest.raises(StoreError):
+                    await db.get_messages("s")
+        assert [item.uid for item in await answered(lambda: db.get_messages("s"))] == ["1"]
+        await answered(lambda: db.append_message("s", UserMessage("kept too"), uid="3"))
+        assert [item.uid for item in await answered(lambda: db.get_messages("s"))] == ["1", "3"]
+        await db.close()
 
     asyncio.run(main())
 
@@ -78,6 +113,35 @@ def test_a_server_that_stands_still_during_a_commit_leaves_a_doubt_that_is_told(
         await store.close()
         await server.ask(END_THOSE_ASLEEP, COMMITTING)
         await patient.close()
+
+    asyncio.run(main())
+
+
+def test_a_commit_that_nobody_waits_for_any_more_is_known_to_the_next_writer(
+    server: Server, make_store: MakeStore, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was sent can not be called back. Whoever writes to the session next waits for its end."""
+    monkeypatch.setattr("hermes_store.postgres.SETTLE_S", 0.2)
+
+    async def main() -> None:
+        async with make_store(pool_size=2, busy_timeout_s=LONG_S) as db:
+            await db.create_session("s")
+            async with gated_commits(server, schema) as open_gate:
+                first = asyncio.create_task(db.append_message("s", UserMessage("x"), uid="1"))
+                await server.until(ASLEEP, COMMITTING)
+                with server.standing_still():
+                    first.cancel()
+                    async with asyncio.timeout(LONG_S):
+                        with pytest.raises(asyncio.CancelledError):
+                            await first
+                again = asyncio.create_task(db.append_message("s", UserMessage("x"), uid="1"))
+                title = asyncio.create_task(db.set_session_title("s", "after it"))
+                await server.until("SELECT count(*) > 1 FROM pg_locks WHERE NOT granted")
+                assert not again.done()
+                await open_gate()
+                seq = await again
+                await title
+            assert [(item.uid, item.seq) for item in await db.get_messages("s")] == [("1", seq)]
 
     asyncio.run(main())
 
