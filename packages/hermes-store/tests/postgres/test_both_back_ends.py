@@ -101,13 +101,32 @@ def portable_tests() -> Iterator[ParameterSet]:
                 continue
             used = names_used(module, function, set())
             if "SessionDB" in used and not used & ONLY_SQLITE:
-                yield pytest.param(module, function, id=f"{name}-{test_name[5:]}")
+                for number, case in enumerate(cases(function)):
+                    which = f"-{number}" if case else ""
+                    yield pytest.param(module, function, case, id=f"{name}-{test_name[5:]}{which}")
 
 
-@pytest.mark.parametrize(("module", "function"), list(portable_tests()))
+def cases(function: Callable[..., None]) -> list[dict[str, object]]:
+    """The arguments that `pytest.mark.parametrize` gives the test, by name, one set for each of its runs."""
+    found: list[dict[str, object]] = [{}]
+    for mark in getattr(function, "pytestmark", ()):
+        if mark.name == "parametrize":
+            names, rows = mark.args
+            one_name = isinstance(names, str) and "," not in names
+            names = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
+            found = [
+                case | dict(zip(names, (row,) if one_name else row, strict=True))
+                for case in found
+                for row in rows
+            ]
+    return found
+
+
+@pytest.mark.parametrize(("module", "function", "case"), list(portable_tests()))
 def test_asked_of_postgres(
     module: ModuleType,
     function: Callable[..., None],
+    case: dict[str, object],
     server: Server,
     schema: str,
     request: pytest.FixtureRequest,
@@ -119,4 +138,4 @@ def test_asked_of_postgres(
 
     monkeypatch.setattr(module, "SessionDB", store)
     wanted = inspect.signature(function).parameters
-    function(**{name: request.getfixturevalue(name) for name in wanted})
+    function(**case, **{name: request.getfixturevalue(name) for name in wanted if name not in case})
