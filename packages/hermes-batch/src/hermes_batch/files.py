@@ -19,9 +19,9 @@ from typing import Self
 
 import aiofiles.os
 
-from hermes_batch.arrivals import Arrival
 from hermes_batch.line_splitting import LineSplitter
 from hermes_batch.supervision import finish
+from hermes_messages.arrivals import Arrival
 
 __all__ = [
     "AppendFile",

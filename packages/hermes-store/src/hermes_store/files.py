@@ -14,7 +14,7 @@ from typing import IO, Literal
 from aiofiles.os import wrap
 
 from hermes_messages import ConfigurationError, StoreError
-from hermes_store.arrivals import Arrival
+from hermes_messages.arrivals import Arrival
 from hermes_store.errors import StoreFullError
 from hermes_store.waiting import carry_out, finish
 

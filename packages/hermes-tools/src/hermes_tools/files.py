@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from aiofiles.os import wrap
 
-from hermes_tools.arrivals import Arrival
+from hermes_messages.arrivals import Arrival
 from hermes_tools.errors import PathRefusedError
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.standalone import anchored
