@@ -28,8 +28,10 @@ def digest(parts: Iterable[str]) -> str:
 
 
 def digest_of_tree(tree: Path) -> str:
-    """One name for all files below `tree`, their places and their bytes; links are not followed."""
-    files = sorted(Path(folder, name) for folder, _, names in os.walk(tree) for name in names)
+    """One name for all files below `tree`, their places and their bytes; links are not followed, and what
+    Python compiled there by itself does not count."""
+    found = (Path(folder, name) for folder, _, names in os.walk(tree) for name in names)
+    files = sorted(file for file in found if file.parent.name != "__pycache__")
     return digest(
         part
         for file in files

@@ -83,6 +83,13 @@ def test_another_environment_or_variable_is_another_run(
     assert run(environment, tree)[2] == 3
 
 
+def test_what_python_compiled_meanwhile_makes_no_other_tree(tree: Path) -> None:
+    before = digest_of_tree(tree)
+    (tree / "__pycache__").mkdir()
+    (tree / "__pycache__" / "test_a.cpython-311.pyc").write_bytes(b"x")
+    assert digest_of_tree(tree) == before
+
+
 def test_other_bytes_places_options_and_releases_are_another_suite(tree: Path) -> None:
     suite = suite_of(tree)
     found = [

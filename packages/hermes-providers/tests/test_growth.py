@@ -7,6 +7,7 @@ body takes at its peak, which shows every copy, also of C code.
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import sys
 import tracemalloc
@@ -81,6 +82,7 @@ def ready(case: str, rounds: int) -> tuple[Callable[[], bytes], BodyBuilder]:
 
 @contextmanager
 def counted_bytecodes() -> Iterator[list[int]]:
+    """Without those that the collection of other garbage may run in between."""
     counts = [0]
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
@@ -89,11 +91,14 @@ def counted_bytecodes() -> Iterator[list[int]]:
         return trace
 
     before = sys.gettrace()
+    gc.collect()
+    gc.disable()
     sys.settrace(trace)
     try:
         yield counts
     finally:
         sys.settrace(before)
+        gc.enable()
 
 
 @contextmanager
