@@ -15,7 +15,7 @@ import uuid
 import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar, cast
 
 import psycopg
 from psycopg import AsyncConnection
@@ -25,12 +25,14 @@ from hermes_store import postgres_search
 from hermes_store.backend import Operation, Row
 from hermes_store.errors import StoreClosedError, StoreConnectionError, StoreReadOnlyError
 from hermes_store.files import publish, refuse_existing, remove
+from hermes_store.operations.messages import Append
 from hermes_store.postgres_answers import NoAnswerError, answered_within
+from hermes_store.postgres_appends import LARGEST, SETTLE_S
 from hermes_store.postgres_backup import copy_into
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import is_connection_lost, to_store_error
 from hermes_store.postgres_link import Link, PostgresOptions, warn_forgotten
-from hermes_store.postgres_transaction import IndexBrokenError, Transaction
+from hermes_store.postgres_transaction import Call, IndexBrokenError, Transaction
 from hermes_store.postgres_upkeep import find_damage, vacuum
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
@@ -41,8 +43,6 @@ __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
 
-SETTLE_S = 5.0
-"""How long a cancelled caller waits for the outcome of what has begun."""
 FIRST_PAUSE_S = 0.005
 LONGEST_PAUSE_S = 0.2
 WRITES_BEFORE_INDEXING = 256
@@ -50,19 +50,6 @@ WRITES_BEFORE_INDEXING = 256
 
 
 IN_PROGRESS, COMMITTED = "in progress", "committed"
-
-
-class _Call(Generic[T]):
-    """One call: its operation, and how far it is."""
-
-    __slots__ = ("has_begun", "is_committing", "operation", "uses_index", "writes")
-
-    def __init__(self, operation: Callable[[], Operation[T]], *, writes: bool, uses_index: bool) -> None:
-        self.operation = operation
-        self.writes = writes
-        self.uses_index = uses_index
-        self.has_begun = False
-        self.is_committing = False
 
 
 class PostgresBackend:
@@ -79,16 +66,29 @@ class PostgresBackend:
 
     async def read(self, operation: Callable[[], Operation[T]]) -> T:
         """Run an operation that only reads, on one snapshot. Raises `StoreError`."""
-        return await self._call(_Call(operation, writes=False, uses_index=self._options.search_index))
+        link = await self._opened()
+        return await self._call(link, self._transaction(link, operation, writes=False))
 
     async def write(self, operation: Callable[[], Operation[T]]) -> T:
         """Run an operation and commit before returning. Raises `StoreError` with nothing written."""
-        return await self._call(_Call(operation, writes=True, uses_index=self._options.search_index))
+        self._refuse_read_only()
+        link = await self._opened()
+        call = self._transaction(link, operation)
+        result: T | None = None
+        if isinstance(operation, Append) and operation.size <= LARGEST:
+            seq = await link.appends.append(operation, call.deadline, link.start, partial(self._run, link))
+            result = cast("T | None", seq)
+        if result is None:
+            result = await self._call(link, call)
+        self._index_soon(link)
+        return result
 
     async def rebuild_search_index(self) -> None:
         """Build the search index anew from the messages. Raises `StoreError` with the old one in place."""
-        await self._call(_Call(postgres_search.empty_index, writes=True, uses_index=True))
-        while await self._call(_Call(postgres_search.take_in, writes=True, uses_index=True)):
+        self._refuse_read_only()
+        link = await self._opened()
+        await self._call(link, self._transaction(link, postgres_search.empty_index, uses_index=True))
+        while await self._call(link, self._transaction(link, postgres_search.take_in, uses_index=True)):
             pass
 
     @property
@@ -98,8 +98,7 @@ class PostgresBackend:
 
     async def vacuum(self) -> None:
         """Let the server reuse the room of deleted rows. Raises `StoreError`."""
-        if self._options.read_only:
-            raise StoreReadOnlyError(f"{self._dsn.name} was opened with read_only=True; nothing was written")
+        self._refuse_read_only()
         await self._beside(partial(vacuum, schema=self._options.schema))
 
     async def check_integrity(self) -> list[str]:
@@ -146,21 +145,32 @@ class PostgresBackend:
         """Allow calls again after `close`."""
         self._closed = False
 
-    async def _call(self, call: _Call[T]) -> T:
-        if call.writes and self._options.read_only:
-            raise StoreReadOnlyError(f"{self._dsn.name} was opened with read_only=True; nothing was written")
-        link = await self._opened()
+    def _transaction(
+        self,
+        link: Link,
+        operation: Callable[[], Operation[T]],
+        *,
+        writes: bool = True,
+        uses_index: bool | None = None,
+    ) -> Call[T]:
+        """A transaction for one operation."""
+
+        async def work(transaction: Transaction) -> T:
+            return await transaction.run(operation)
+
+        deadline = link.loop.time() + self._options.busy_timeout_s
+        index = self._options.search_index if uses_index is None else uses_index
+        return Call(work, deadline, writes=writes, uses_index=index)
+
+    async def _call(self, link: Link, call: Call[T]) -> T:
         task = link.start(self._run(link, call), f"{'write' if call.writes else 'read'} {self._dsn.name}")
         try:
-            result = await asyncio.shield(task)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not call.is_committing:
                 task.cancel()
             await settle(task, SETTLE_S)
             raise
-        if call.writes:
-            self._index_soon(link)
-        return result
 
     async def _beside(self, work: Callable[[AsyncConnection[Row]], Awaitable[T]]) -> T:
         """Do long work on a connection of its own, so that it takes none from others."""
@@ -173,13 +183,12 @@ class PostgresBackend:
             await settle(task, SETTLE_S)
             raise
 
-    async def _run(self, link: Link, call: _Call[T]) -> T:
+    async def _run(self, link: Link, call: Call[T]) -> T:
         """Make attempts until one is not answered with busy, with growing, uneven pauses between them."""
-        deadline = link.loop.time() + self._options.busy_timeout_s
         pause, stale = FIRST_PAUSE_S, 0
         while True:
             try:
-                return await self._attempt(link, call, deadline)
+                return await self._attempt(link, call)
             except IndexBrokenError as broken:
                 call.uses_index = False
                 logger.warning("the search index is unusable (%s); this search scans", broken.__cause__)
@@ -191,15 +200,15 @@ class PostgresBackend:
                 if is_stale and not isinstance(error, NoAnswerError) and stale <= self._options.pool_size:
                     stale += 1
                     continue
-                if not isinstance(failure, StoreBusyError) or link.loop.time() >= deadline:
+                if not isinstance(failure, StoreBusyError) or link.loop.time() >= call.deadline:
                     raise failure from error
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads writers, no secret
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    async def _attempt(self, link: Link, call: _Call[T], deadline: float) -> T:
+    async def _attempt(self, link: Link, call: Call[T]) -> T:
         """One transaction on one connection. Raises `psycopg.Error` with nothing written."""
         call.is_committing = False  # it may be another attempt, after a commit that was refused
-        connection = await link.take(deadline)
+        connection = await link.take(call.deadline)
         life = link.life_of(connection)
         transaction = Transaction(
             connection,
@@ -208,7 +217,7 @@ class PostgresBackend:
             answer_s=self._options.answer_timeout_s,
         )
         try:
-            result = await transaction.run(call.operation)
+            result = await call.work(transaction)
             call.is_committing = call.writes
             await transaction.commit()
         except psycopg.Error as error:
@@ -221,7 +230,7 @@ class PostgresBackend:
             call.has_begun = transaction.has_begun
             await link.give_back(connection)
         # Where the connection died during the commit, its place in the pool is free by now.
-        if lost is None or await self._was_committed(link, transaction.number, life, deadline):
+        if lost is None or await self._was_committed(link, transaction.number, life, call.deadline):
             return result
         call.is_committing = False
         raise lost
@@ -312,7 +321,7 @@ class PostgresBackend:
 
     async def _take_in(self, link: Link) -> None:
         try:
-            while await self._run(link, _Call(postgres_search.take_in, writes=True, uses_index=True)):
+            while await self._run(link, self._transaction(link, postgres_search.take_in)):
                 if link.closing is not None:
                     break
         except StoreError as error:
@@ -323,6 +332,10 @@ class PostgresBackend:
             self._link = None
             if self._forgotten is not None:
                 self._forgotten.detach()
+
+    def _refuse_read_only(self) -> None:
+        if self._options.read_only:
+            raise StoreReadOnlyError(f"{self._dsn.name} was opened with read_only=True; nothing was written")
 
     def _refuse_second_loop(self, link: Link) -> None:
         if link.loop is not asyncio.get_running_loop() and link.loop.is_running():

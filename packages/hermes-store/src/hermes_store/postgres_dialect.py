@@ -24,7 +24,18 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["ALONE", "BESIDE_OTHERS", "CLOCK", "LINEAGE", "to_postgres", "to_postgres_schema"]
+from hermes_store.operations.messages import FREE_TO_WRITE, WRITES_UNDER_LEASE
+
+__all__ = [
+    "ALONE",
+    "APPEND_ALL",
+    "BESIDE_OTHERS",
+    "CLOCK",
+    "LINEAGE",
+    "LINEAGES_IF_FREE",
+    "to_postgres",
+    "to_postgres_schema",
+]
 
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
 
@@ -36,11 +47,13 @@ CLOCK = f"SELECT {_NOW}"
 # SQLite. Everybody takes them in this order and before anything else, so no two wait for each other. Time,
 # transaction number and the schema's version are read once the locks are held, in the same round trip.
 _EVERYTHING = "hashtextextended(current_schema(), 0)"
-_ONE_LINEAGE = (
+_LINEAGE_OF = (
     "hashtextextended(current_schema() || '.' || "
-    "coalesce((SELECT coalesce(s.lineage, s.id) FROM sessions AS s WHERE s.id = %s), %s), 0)"
+    "coalesce((SELECT coalesce(s.lineage, s.id) FROM sessions AS s WHERE s.id = {id}), {id}), 0)"
 )
-_ANSWER = f"SELECT {_NOW}, pg_current_xact_id()::text, current_version() FROM"
+_ONE_LINEAGE = _LINEAGE_OF.format(id="%s")
+_FACTS = f"{_NOW}, pg_current_xact_id()::text, current_version()"
+_ANSWER = f"SELECT {_FACTS} FROM"
 
 _ALL_ALONE = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock({_EVERYTHING}))"
 _ALL_SHARED = f"everything AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared({_EVERYTHING}))"
@@ -54,6 +67,42 @@ BESIDE_OTHERS = f"WITH {_ALL_SHARED} {_ANSWER} everything"
 
 LINEAGE = f"WITH {_ALL_SHARED}, {_LINEAGE_ALONE} {_ANSWER} lineage"
 """Takes the locks for an operation on one lineage; values: the session's id, twice."""
+
+# Appends to several sessions. To wait for several locks would be to wait for each other, so those are taken
+# that are free. Which these are has to reach the INSERT, which is on its way already, so it stands in a
+# setting of the transaction. One statement would not do: it would see the leases as they were before it had
+# the locks.
+_FREE = "hermes_store.free"
+
+LINEAGES_IF_FREE = f"""
+WITH everything AS MATERIALIZED (SELECT pg_try_advisory_xact_lock_shared({_EVERYTHING}) AS free),
+wanted AS MATERIALIZED (
+    SELECT a.n, {_LINEAGE_OF.format(id="a.id")} AS lock FROM unnest(%s::text[]) WITH ORDINALITY AS a(id, n)
+),
+tried AS MATERIALIZED (
+    SELECT w.n, pg_try_advisory_xact_lock(w.lock) AS free FROM wanted AS w, everything AS e WHERE e.free
+),
+found AS MATERIALIZED (SELECT coalesce(array_agg(t.n), '{{}}') AS numbers FROM tried AS t WHERE t.free)
+SELECT {_FACTS}, f.numbers, set_config('{_FREE}', f.numbers::text, true) FROM found AS f
+"""
+"""Takes the locks for appends, where they are free; value: their session ids. Answers besides the numbers of
+those that may go on, from 1."""
+
+APPEND_ALL = f"""
+INSERT INTO messages (session, uid, role, shape, text, body, created_at)
+SELECT s.key, a.uid, a.role, a.shape, a.text, a.body, t.now
+FROM (SELECT {_NOW} AS now, nullif(current_setting('{_FREE}', true), '')::bigint[] AS free) AS t,
+unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::bigint[])
+    WITH ORDINALITY AS a(id, uid, role, shape, text, body, token, n)
+JOIN sessions AS s ON s.id = a.id
+WHERE (t.free IS NULL OR a.n = ANY (t.free)) AND CASE WHEN a.token IS NULL
+    THEN {FREE_TO_WRITE.format(now="t.now")} ELSE {WRITES_UNDER_LEASE.format(lease="a.token")} END
+ORDER BY a.n
+ON CONFLICT (session, uid) DO NOTHING
+RETURNING seq, (SELECT s.id FROM sessions AS s WHERE s.key = messages.session), uid
+"""
+"""The guarded INSERT of appends whose locks are held, in their order; values: a list for each column, and the
+numbers of their leases. Answers the rows that were inserted."""
 
 
 @lru_cache(maxsize=512)

@@ -21,6 +21,7 @@ from hermes_messages import ConfigurationError, StoreBusyError
 from hermes_store.backend import Row
 from hermes_store.errors import StoreClosedError
 from hermes_store.postgres_answers import answered_within
+from hermes_store.postgres_appends import GroupedAppends
 from hermes_store.postgres_dsn import Dsn
 from hermes_store.postgres_errors import to_store_error
 from hermes_store.postgres_schema import prepare
@@ -93,6 +94,7 @@ class Link:
         self.connections: weakref.WeakSet[AsyncConnection[Row]] = weakref.WeakSet()
         self.ending: list[asyncio.Task[None]] = []
         """The task that ends the pool's own tasks, once the pool is open."""
+        self.appends: GroupedAppends = GroupedAppends()
         self._lives: weakref.WeakKeyDictionary[AsyncConnection[Row], str] = weakref.WeakKeyDictionary()
         self._dsn = dsn
         self._options = options
@@ -189,12 +191,14 @@ class Link:
 
     async def close(self) -> None:
         """Wait for what was begun, bounded, then close all connections."""
-        if self._tasks:
-            _, unfinished = await asyncio.wait(set(self._tasks), timeout=CLOSE_S)
-            for task in unfinished:
-                task.cancel()
-            if unfinished:
-                await asyncio.wait(unfinished, timeout=1.0)
+        deadline = self.loop.time() + CLOSE_S
+        while self._tasks and self.loop.time() < deadline:  # what was begun may have to begin more
+            await asyncio.wait(set(self._tasks), timeout=deadline - self.loop.time())
+        unfinished = set(self._tasks)
+        for task in unfinished:
+            task.cancel()
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=1.0)
         await self._pool.close(timeout=1.0)
         for task in self.ending:
             task.cancel()

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, IsolationLevel
-from psycopg.pq import TransactionStatus
+from psycopg import AsyncConnection, AsyncCursor, AsyncPipeline, IsolationLevel
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from hermes_messages import StoreSchemaError
 from hermes_store import postgres_dialect as dialect
 from hermes_store.backend import DIALECT, INDEX_READY, NOW, ON_SESSION, Operation, Row, SqlValue, Statement
 from hermes_store.escaping import escape
+from hermes_store.operations.messages import Append
 from hermes_store.postgres_answers import answered_within
 from hermes_store.postgres_schema import VERSION
 from hermes_store.postgres_search import BESIDE_OTHERS
 
-__all__ = ["IndexBrokenError", "Transaction", "undo"]
+__all__ = ["Call", "IndexBrokenError", "NotAppended", "Transaction", "undo"]
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
+
+NotAppended: TypeAlias = Literal["nothing added", "session held"]
+"""The message is there, or may not be; or nobody looked, since another transaction has its session."""
 
 ROWS_AT_ONCE = 200
 UNDO_S = 2.0
@@ -31,6 +36,27 @@ UNDO_S = 2.0
 
 class IndexBrokenError(Exception):
     """The search index failed; the base tables are not concerned. Never leaves the back end."""
+
+
+class Call(Generic[T]):
+    """What somebody wants done in a transaction, until when it may wait for locks, and how far it is."""
+
+    __slots__ = ("deadline", "has_begun", "is_committing", "uses_index", "work", "writes")
+
+    def __init__(
+        self,
+        work: Callable[[Transaction], Awaitable[T]],
+        deadline: float,
+        *,
+        writes: bool,
+        uses_index: bool,
+    ) -> None:
+        self.work: Callable[[Transaction], Awaitable[T]] = work
+        self.deadline: float = deadline
+        self.writes: bool = writes
+        self.uses_index: bool = uses_index
+        self.has_begun: bool = False
+        self.is_committing: bool = False
 
 
 class Transaction:
@@ -56,11 +82,46 @@ class Transaction:
 
     async def run(self, operation: Callable[[], Operation[T]]) -> T:
         """Run the operation; the caller commits. Raises `psycopg.Error`, `IndexBrokenError`."""
-        level = IsolationLevel.READ_COMMITTED if self._writes else IsolationLevel.REPEATABLE_READ
-        await self.connection.set_isolation_level(level)
-        # None, not False: a server or user that is set up to read only stays so.
-        await self.connection.set_read_only(None if self._writes else True)
+        await self._set_up()
         return await _drive(operation(), self._execute)
+
+    async def append_all(self, appends: Sequence[Append], *, waits: bool) -> list[int | NotAppended]:
+        """Append messages, in order; the caller commits. The sequence number of each, or why it has none.
+
+        With `waits` all are of one session, whose lock is waited for; else sessions whose lock another
+        transaction has are left out. Raises `psycopg.Error`, `StoreSchemaError`.
+        """
+        await self._set_up()
+        ids = [escape(append.session_id) for append in appends]
+        rows = [(append.message.uid, *append.message.columns) for append in appends]
+        numbers = [None if append.token is None else append.token.number for append in appends]
+        lock, values = (dialect.LINEAGE, (ids[0], ids[0])) if waits else (dialect.LINEAGES_IF_FREE, (ids,))
+        with answered_within(self.connection, self._answer_s):
+            async with _in_one_trip(self.connection):
+                locked = await self.connection.execute(lock, values)
+                inserted = await self.connection.execute(
+                    dialect.APPEND_ALL, (ids, *map(list, zip(*rows, strict=True)), numbers)
+                )
+        self.has_begun = True
+        [(now, number, version, *free)] = await locked.fetchall()
+        self._note(now, number, version)
+        seqs = {(id_, uid): seq for seq, id_, uid in await inserted.fetchall()}
+        return [
+            # Taken out: who comes with the same uid in the same group added nothing.
+            seqs.pop((id_, append.message.uid), "nothing added")
+            if waits or place in free[0]
+            else "session held"
+            for place, (id_, append) in enumerate(zip(ids, appends, strict=True), 1)
+        ]
+
+    async def _set_up(self) -> None:
+        level = IsolationLevel.READ_COMMITTED if self._writes else IsolationLevel.REPEATABLE_READ
+        if self.connection.isolation_level != level:
+            await self.connection.set_isolation_level(level)
+        # None, not False: a server or user that is set up to read only stays so.
+        read_only = None if self._writes else True
+        if self.connection.read_only != read_only:
+            await self.connection.set_read_only(read_only)
 
     async def _execute(self, statement: Statement) -> list[Row]:
         if statement.only == "sqlite" or (statement.index and statement.only is None):
@@ -94,7 +155,12 @@ class Transaction:
         return statement is BESIDE_OTHERS
 
     async def _take(self, sql: str, values: tuple[SqlValue, ...]) -> None:
-        [(self._now, self.number, version)] = await self._send(sql, values)
+        [(now, number, version)] = await self._send(sql, values)
+        self._note(now, number, version)
+
+    def _note(self, now: float, number: str, version: int) -> None:
+        """What the server answers once it has the locks."""
+        self._now, self.number = now, number
         if version != VERSION:
             raise StoreSchemaError(
                 f"another program gave the database schema version {version}, this hermes-store "
@@ -130,6 +196,21 @@ async def _rows_of(cursor: AsyncCursor[Row]) -> list[Row]:
             break
         await asyncio.sleep(0)
     return rows
+
+
+@asynccontextmanager
+async def _in_one_trip(connection: AsyncConnection[Row]) -> AsyncIterator[None]:
+    """Send the statements of the block together, where the driver's libpq can (14 or newer)."""
+    if not AsyncPipeline.is_supported():
+        yield
+        return
+    try:
+        async with connection.pipeline():
+            yield
+    except BaseException:
+        if not connection.closed and connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            await connection.close()  # answers are still to come; the server rolls back
+        raise
 
 
 async def undo(connection: AsyncConnection[Row]) -> None:

@@ -148,6 +148,8 @@ MOST_WAITS = 60
 class CancelsAt:
     """A task factory: cancels `caller` when the back end's task for it has begun its k-th wait."""
 
+    WATCHED = "PostgresBackend._run"
+
     def __init__(self, k: int) -> None:
         self.k = k
         self.waits = 0
@@ -159,7 +161,7 @@ class CancelsAt:
         work: Coroutine[Any, Any, T] | Generator[Any, None, T],
         **given: Any,
     ) -> asyncio.Task[T]:
-        if inspect.iscoroutine(work) and work.__qualname__ == "PostgresBackend._run":
+        if inspect.iscoroutine(work) and work.__qualname__ == self.WATCHED:
             return asyncio.Task(self.watch(work), loop=loop, **given)
         assert isinstance(work, Coroutine)
         return asyncio.Task(work, loop=loop, **given)

@@ -161,10 +161,14 @@ def test_a_backend_ended_during_its_commit_has_kept_nothing(server: Server, sche
 
 @asynccontextmanager
 async def connection_lost_at_commit(
-    server: Server, *, delivered: bool, meanwhile: Callable[[], Awaitable[None]] | None = None
+    server: Server,
+    *,
+    delivered: bool,
+    meanwhile: Callable[[], Awaitable[None]] | None = None,
+    written: bytes = b"INSERT INTO counters",
 ) -> AsyncIterator[str]:
-    """The address of a relay to the server that breaks once, at the commit after a counter was written: with
-    the commit delivered and the answer not, or before. The client learns of it after `meanwhile`."""
+    """The address of a relay to the server that breaks once, at the commit after something was `written`:
+    with the commit delivered and the answer not, or before. The client learns of it after `meanwhile`."""
     broken = False
     relays: set[asyncio.Task[None]] = set()
 
@@ -178,7 +182,7 @@ async def connection_lost_at_commit(
         has_written = False
         try:
             while data := await client.read(65536):
-                has_written = has_written or b"INSERT INTO counters" in data
+                has_written = has_written or written in data
                 if has_written and b"COMMIT\x00" in data and not broken:
                     broken = True
                     answers.cancel()

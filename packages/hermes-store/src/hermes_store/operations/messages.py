@@ -30,6 +30,8 @@ from hermes_store.rows import (
 )
 
 __all__ = [
+    "FREE_TO_WRITE",
+    "WRITES_UNDER_LEASE",
     "Append",
     "PreparedMessage",
     "append",
@@ -57,13 +59,17 @@ INSERT INTO messages (session, uid, role, shape, text, body, created_at)
 SELECT s.key, ?, ?, ?, ?, ?, ? FROM sessions AS s WHERE s.id = ? AND {allowed}
 ON CONFLICT (session, uid) DO NOTHING RETURNING seq
 """
-_APPEND_WITHOUT_TOKEN = _APPEND.format(
-    allowed="NOT EXISTS (SELECT 1 FROM leases AS l "
-    "WHERE l.lineage = coalesce(s.lineage, s.id) AND l.expires_at > ?)"
+FREE_TO_WRITE = (
+    "NOT EXISTS (SELECT 1 FROM leases AS l "
+    "WHERE l.lineage = coalesce(s.lineage, s.id) AND l.expires_at > {now})"
 )
-_APPEND_WITH_TOKEN = _APPEND.format(
-    allowed="EXISTS (SELECT 1 FROM leases AS l WHERE l.lineage = coalesce(s.lineage, s.id) AND l.number = ?)"
+"""Condition on a row `s` of sessions: the lease rule of `fencing` for a write that has no token."""
+WRITES_UNDER_LEASE = (
+    "EXISTS (SELECT 1 FROM leases AS l WHERE l.lineage = coalesce(s.lineage, s.id) AND l.number = {lease})"
 )
+"""The same for one that has."""
+_APPEND_WITHOUT_TOKEN = _APPEND.format(allowed=FREE_TO_WRITE.format(now="?"))
+_APPEND_WITH_TOKEN = _APPEND.format(allowed=WRITES_UNDER_LEASE.format(lease="?"))
 _INSERT_WITHOUT_TOKEN = without_returning(_APPEND_WITHOUT_TOKEN)
 _INSERT_WITH_TOKEN = without_returning(_APPEND_WITH_TOKEN)
 _FIND = "SELECT seq FROM messages WHERE session = ? AND uid = ?"
@@ -130,6 +136,12 @@ class Append(OneInsert, frozen=True):
         message, token = self.message, self.token
         allowed_by = now if token is None else token.number
         return message.uid, *message.columns, now, escape(self.session_id), allowed_by
+
+    @property
+    def size(self) -> int:
+        """How many characters it stores."""
+        _, _, text, body = self.message.columns
+        return len(text) + len(body)
 
     def __call__(self) -> Operation[int]:
         """The whole operation. Raises `SessionNotFoundError`, `LeaseLostError`."""

@@ -1,0 +1,97 @@
+"""Which appends go into the database together, where transactions run side by side.
+
+Appends wait in lanes, each with one worker that takes a group at a time. Most stand in the shared lane,
+whatever their sessions. There nobody waits for a lock: a session that another transaction holds gets a lane
+of its own, whose worker waits for it, so that the other sessions do not have to. The lane goes when it is
+empty.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+
+__all__ = ["SHARED", "AppendQueue", "Lane"]
+
+MAX_GROUP = 64
+"""Appends of one transaction at most: bounds the time for which their sessions are held."""
+MAX_GROUP_SIZE = 1_000_000
+"""Characters of a group, but for its first: one may be larger alone."""
+
+Lane: TypeAlias = str | None
+"""The id of the session whose lane it is, or `SHARED`."""
+SHARED: Final = None
+"""The lane of all others."""
+
+
+class _Append(Protocol):
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+A = TypeVar("A", bound=_Append)
+
+
+class AppendQueue(Generic[A]):
+    """Appends that nobody works on yet, in the order of their coming."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Lane, deque[A]] = {}
+
+    def submit(self, append: A) -> tuple[Lane, bool]:
+        """Let it wait. In which lane, and whether this lane needs a worker, since it has none."""
+        lane: Lane = append.session_id if append.session_id in self._lanes else SHARED
+        is_new = lane not in self._lanes
+        self._lanes.setdefault(lane, deque()).append(append)
+        return lane, is_new
+
+    def withdraw(self, append: A) -> bool:
+        """Take it out again; False when it is in a group already, or out."""
+        for waiting in self._lanes.values():
+            if append in waiting:
+                waiting.remove(append)
+                return True
+        return False
+
+    def take(self, lane: Lane) -> list[A]:
+        """For the lane's worker: the next group. None left ends the lane, and the worker's work."""
+        waiting = self._lanes[lane]
+        group: list[A] = []
+        size = 0
+        while waiting and len(group) < MAX_GROUP:
+            size += waiting[0].size
+            if group and size > MAX_GROUP_SIZE:
+                break
+            group.append(waiting.popleft())
+        if not group:
+            del self._lanes[lane]
+        return group
+
+    def put_back(self, lane: Lane, group: Sequence[A]) -> None:
+        """For the lane's worker: what was taken last and not done goes to the head again."""
+        self._lanes[lane].extendleft(reversed(group))
+
+    def set_apart(self, held: Sequence[A]) -> list[Lane]:
+        """For the shared lane's worker: the sessions of `held` were not free. Their new lanes, with these and
+        all that waits for the same sessions; each lane needs a worker."""
+        sessions = list(dict.fromkeys(append.session_id for append in held))
+        shared = self._lanes[SHARED]
+        for session_id in sessions:
+            later = [append for append in shared if append.session_id == session_id]
+            first = [append for append in held if append.session_id == session_id]
+            self._lanes[session_id] = deque([*first, *later])
+        kept = [append for append in shared if append.session_id not in self._lanes]
+        self._lanes[SHARED] = deque(kept)
+        return [*sessions]
+
+    def take_all(self, lane: Lane) -> list[A]:
+        """All that waits in a lane, which stays."""
+        waiting = self._lanes.get(lane)
+        taken = list(waiting or ())
+        if waiting:
+            waiting.clear()
+        return taken
