@@ -24,6 +24,8 @@ SETTLE_S = 5.0
 """How long a cancelled caller waits for the outcome of what has begun."""
 PATIENCE_S = 1.0
 """For so long an append waits for the transaction before its own; then it gets one beside that."""
+MOST_STOPS = 3
+"""So often the transaction of an append is taken back for others; then it gets one alone."""
 LARGEST = 1_000_000
 """Characters of an append that others may have to wait for."""
 
@@ -37,7 +39,7 @@ Start: TypeAlias = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None
 class _Waiting:
     """An append on its way."""
 
-    __slots__ = ("append", "deadline", "group", "is_given_up", "outcome")
+    __slots__ = ("append", "deadline", "group", "is_given_up", "outcome", "stops")
 
     def __init__(self, append: Append, deadline: float, outcome: asyncio.Future[int | None]) -> None:
         self.append = append
@@ -45,6 +47,7 @@ class _Waiting:
         self.outcome = outcome
         self.group: _Group | None = None
         self.is_given_up = False
+        self.stops = 0
 
     @property
     def session_id(self) -> str:
@@ -114,7 +117,7 @@ class GroupedAppends:
         one = _Waiting(append, deadline, asyncio.get_running_loop().create_future())
         lane, is_new = self._queue.submit(one)
         if is_new:
-            start(self._work(lane, start, run), "append")
+            self._start(lane, start, run)
         try:
             return await asyncio.shield(one.outcome)
         except asyncio.CancelledError:
@@ -126,19 +129,27 @@ class GroupedAppends:
             await settle(one.outcome, SETTLE_S)
             raise
 
+    def _start(self, lane: Lane, start: Start, run: Run) -> None:
+        """Give a lane its worker, and another one should somebody cancel that."""
+
+        def ended(worker: asyncio.Task[None]) -> None:
+            if worker.cancelled() and (left := self._queue.take(lane)):
+                self._queue.put_back(lane, left)
+                self._start(lane, start, run)
+
+        start(self._work(lane, start, run), "append").add_done_callback(ended)
+
     async def _work(self, lane: Lane, start: Start, run: Run) -> None:
         """The worker of a lane, until nothing is left in it."""
-        group: list[_Waiting] = []
-        try:
-            while group := self._queue.take(lane):
+        while group := self._queue.take(lane):
+            try:
                 held = await self._do(lane, group, run)
-                for apart in self._queue.set_apart(held) if held else ():
-                    start(self._work(apart, start, run), "append to a session that was held")
-        except BaseException:  # the store closes, or the loop ends
-            for one in (*group, *self._queue.take_all(lane)):
-                one.outcome.cancel()
-            self._queue.take(lane)
-            raise
+            except asyncio.CancelledError:  # the store closes, or the loop ends
+                for one in group:
+                    one.outcome.cancel()
+                raise
+            for apart in self._queue.set_apart(held) if held else ():
+                self._start(apart, start, run)
 
     async def _do(self, lane: Lane, waiting: Sequence[_Waiting], run: Run) -> list[_Waiting]:
         """One transaction, and what it means to each of `waiting`; those whose session is held."""
@@ -149,7 +160,11 @@ class GroupedAppends:
         except asyncio.CancelledError:
             if not group.was_only_stopped():
                 raise
-            self._try_again(lane, waiting)
+            for one in waiting:
+                one.stops += 1
+                if one.is_given_up or one.stops > MOST_STOPS:
+                    one.end(None)
+            self._queue.put_back(lane, [one for one in waiting if not one.outcome.done()])
         except Exception as error:  # noqa: BLE001 - raised to the callers
             self._fail(lane, waiting, error)
         else:
@@ -167,23 +182,15 @@ class GroupedAppends:
 
     def _fail(self, lane: Lane, waiting: Sequence[_Waiting], error: Exception) -> None:
         now = asyncio.get_running_loop().time()
-        is_busy = isinstance(error, StoreBusyError)
         concerns_all = isinstance(error, StoreBusyError | StoreConnectionError | StoreClosedError)
-        again = [one for one in waiting if is_busy and one.deadline > now]
         for one in waiting:
-            if one in again:
-                continue
+            if isinstance(error, StoreBusyError) and one.deadline > now and not one.is_given_up:
+                continue  # it may go on waiting
             if concerns_all or len(waiting) == 1:
                 one.fail(error)
             else:
                 one.end(None)  # it may be the fault of another
-        self._try_again(lane, again)
-
-    def _try_again(self, lane: Lane, waiting: Sequence[_Waiting]) -> None:
-        for one in waiting:
-            if one.is_given_up:
-                one.outcome.cancel()
-        self._queue.put_back(lane, [one for one in waiting if not one.is_given_up])
+        self._queue.put_back(lane, [one for one in waiting if not one.outcome.done()])
 
 
 class _Every:

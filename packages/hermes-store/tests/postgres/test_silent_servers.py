@@ -121,7 +121,8 @@ def test_a_commit_that_nobody_waits_for_any_more_is_known_to_the_next_writer(
     server: Server, make_store: MakeStore, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit that was sent can not be called back. Whoever writes to the session next waits for its end."""
-    monkeypatch.setattr("hermes_store.postgres.SETTLE_S", 0.2)
+    for module in ("postgres", "postgres_appends"):
+        monkeypatch.setattr(f"hermes_store.{module}.SETTLE_S", 0.2)
 
     async def main() -> None:
         async with make_store(pool_size=2, busy_timeout_s=LONG_S) as db:

@@ -379,3 +379,56 @@ def test_closing_lets_waiting_appends_end(server: Server, make_store: MakeStore,
             assert len(await stored(db, "a")) + len(await stored(db, "b")) == acknowledged
 
     asyncio.run(main())
+
+
+def test_an_append_is_not_taken_back_for_ever(
+    server: Server, make_store: MakeStore, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others that wait with it are cancelled again and again; at last it waits alone."""
+    monkeypatch.setattr("hermes_store.postgres_appends.MOST_STOPS", 1)
+
+    async def main() -> None:
+        async with make_store(busy_timeout_s=ONE_MOMENT) as db:
+            await db.create_session("s")
+            async with held(server, schema, "s") as let_go:
+                patient = asyncio.create_task(db.append_message("s", UserMessage("x"), uid="patient"))
+                for uid in ("1", "2", "3"):
+                    other = asyncio.create_task(db.append_message("s", UserMessage("x"), uid=uid))
+                    await server.until(WAITS_FOR_A_LOCK.replace("= %s", ">= %s"), 1)
+                    other.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await other
+                assert not patient.done()
+                await let_go()
+                await patient
+            assert await stored(db, "s") == ["patient"]
+
+    asyncio.run(main())
+
+
+def test_appends_outlive_a_worker_that_somebody_cancels(make_store: MakeStore) -> None:
+    """Before it begins, and while it works: what it had taken is cancelled, the rest goes on."""
+
+    async def main() -> None:
+        async with make_store(pool_size=1) as db:
+            await db.create_session("s")
+            await append_all(db, ("s", "0"))
+            before = asyncio.all_tasks()
+            for turns in (0, 1, 2, 3):
+                first = asyncio.create_task(db.append_message("s", UserMessage("x"), uid=f"first {turns}"))
+                await asyncio.sleep(0)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                second = asyncio.create_task(db.append_message("s", UserMessage("x"), uid=f"second {turns}"))
+                await asyncio.sleep(0)
+                for task in asyncio.all_tasks() - before - {first, second}:
+                    task.cancel()
+                async with asyncio.timeout(ONE_MOMENT):
+                    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+                kept = await stored(db, "s")
+                for uid, outcome in zip(("first", "second"), outcomes, strict=True):
+                    assert isinstance(outcome, asyncio.CancelledError) or f"{uid} {turns}" in kept
+            await append_all(db, ("s", "last"))
+            assert (await stored(db, "s"))[-1] == "last"
+
+    asyncio.run(main())
