@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from hermes_store.append_queue import MAX_GROUP, MAX_GROUP_SIZE, SHARED, AppendQueue, Lane
+from hermes_store.append_queue import APART_AGAIN, MAX_GROUP, MAX_GROUP_SIZE, SHARED, AppendQueue, Lane
 
 
 class Item(Struct, frozen=True):
@@ -55,6 +55,10 @@ def test_a_session_that_is_held_gets_a_lane_with_all_that_waits_for_it() -> None
     assert queue.take(SHARED) == [Item("free", 4)]
     assert queue.take("held") == [first, second, Item("held", 5)]
     assert queue.take("held") == []
+    for number in range(APART_AGAIN):  # it may be held again
+        assert queue.submit(Item("held", number)) == ("held", True)
+        assert queue.take("held") == [Item("held", number)]
+        assert queue.take("held") == []
     assert queue.submit(Item("held", 6)) == (SHARED, False)
 
 

@@ -3,7 +3,7 @@
 Appends wait in lanes, each with one worker that takes a group at a time. Most stand in the shared lane,
 whatever their sessions. There nobody waits for a lock: a session that another transaction holds gets a lane
 of its own, whose worker waits for it, so that the other sessions do not have to. The lane goes when it is
-empty.
+empty. The next appends to such a session take a lane of their own at once: it may be held again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ MAX_GROUP = 64
 """Appends of one transaction at most: bounds the time for which their sessions are held."""
 MAX_GROUP_SIZE = 1_000_000
 """Characters of a group, but for its first: one may be larger alone."""
+
+APART_AGAIN = 16
+"""So many appends to a session that was held get a lane of their own before the shared one is tried again."""
+MOST_REMEMBERED = 1_000
+"""Sessions of which it is known that they were held."""
 
 Lane: TypeAlias = str | None
 """The id of the session whose lane it is, or `SHARED`."""
@@ -41,10 +46,11 @@ class AppendQueue(Generic[A]):
 
     def __init__(self) -> None:
         self._lanes: dict[Lane, deque[A]] = {}
+        self._were_held: dict[str, int] = {}
 
     def submit(self, append: A) -> tuple[Lane, bool]:
         """Let it wait. In which lane, and whether this lane needs a worker, since it has none."""
-        lane: Lane = append.session_id if append.session_id in self._lanes else SHARED
+        lane: Lane = append.session_id if self._is_apart(append.session_id) else SHARED
         is_new = lane not in self._lanes
         self._lanes.setdefault(lane, deque()).append(append)
         return lane, is_new
@@ -79,6 +85,9 @@ class AppendQueue(Generic[A]):
         """For the shared lane's worker: the sessions of `held` were not free. Their new lanes, with these and
         all that waits for the same sessions; each lane needs a worker."""
         sessions = list(dict.fromkeys(append.session_id for append in held))
+        if len(self._were_held) > MOST_REMEMBERED:
+            self._were_held.clear()
+        self._were_held.update(dict.fromkeys(sessions, APART_AGAIN))
         shared = self._lanes[SHARED]
         for session_id in sessions:
             later = [append for append in shared if append.session_id == session_id]
@@ -87,6 +96,15 @@ class AppendQueue(Generic[A]):
         kept = [append for append in shared if append.session_id not in self._lanes]
         self._lanes[SHARED] = deque(kept)
         return [*sessions]
+
+    def _is_apart(self, session_id: str) -> bool:
+        if session_id in self._lanes:
+            return True
+        left = self._were_held.pop(session_id, 0)
+        if left > 1:
+            self._were_held[session_id] = left - 1
+        shared = self._lanes.get(SHARED, ())
+        return left > 0 and all(append.session_id != session_id for append in shared)
 
     def take_all(self, lane: Lane) -> list[A]:
         """All that waits in a lane, which stays."""

@@ -29,6 +29,7 @@ from hermes_store.operations.messages import FREE_TO_WRITE, WRITES_UNDER_LEASE
 __all__ = [
     "ALONE",
     "APPEND_ALL",
+    "BEGIN",
     "BESIDE_OTHERS",
     "CLOCK",
     "LINEAGE",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
+
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Begins a write, whose statements see what is committed when each of them begins."""
 
 CLOCK = f"SELECT {_NOW}"
 """The database's time in seconds since the epoch."""

@@ -91,13 +91,15 @@ class Transaction:
         With `waits` all are of one session, whose lock is waited for; else sessions whose lock another
         transaction has are left out. Raises `psycopg.Error`, `StoreSchemaError`.
         """
-        await self._set_up()
+        if not self.connection.autocommit:  # else the driver waits for the answer to its BEGIN
+            await self.connection.set_autocommit(True)
         ids = [escape(append.session_id) for append in appends]
         rows = [(append.message.uid, *append.message.columns) for append in appends]
         numbers = [None if append.token is None else append.token.number for append in appends]
         lock, values = (dialect.LINEAGE, (ids[0], ids[0])) if waits else (dialect.LINEAGES_IF_FREE, (ids,))
         with answered_within(self.connection, self._answer_s):
             async with _in_one_trip(self.connection):
+                await self.connection.execute(dialect.BEGIN)
                 locked = await self.connection.execute(lock, values)
                 inserted = await self.connection.execute(
                     dialect.APPEND_ALL, (ids, *map(list, zip(*rows, strict=True)), numbers)
@@ -115,6 +117,8 @@ class Transaction:
         ]
 
     async def _set_up(self) -> None:
+        if self.connection.autocommit:
+            await self.connection.set_autocommit(False)
         level = IsolationLevel.READ_COMMITTED if self._writes else IsolationLevel.REPEATABLE_READ
         if self.connection.isolation_level != level:
             await self.connection.set_isolation_level(level)

@@ -219,7 +219,7 @@ def test_cancelled_at_every_wait_of_a_group(make_store: MakeStore, refused: bool
                 assert (tasks[2].exception() is not None) == refused
                 if not was_cancelled:
                     break
-            assert 3 < k < MOST_WAITS - 1
+            assert 2 < k < MOST_WAITS - 1
 
     asyncio.run(main())
 
