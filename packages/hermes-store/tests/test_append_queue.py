@@ -62,6 +62,27 @@ def test_a_session_that_is_held_gets_a_lane_with_all_that_waits_for_it() -> None
     assert queue.submit(Item("held", 6)) == (SHARED, False)
 
 
+def test_a_lane_that_is_there_loses_nothing_when_its_session_is_held_again() -> None:
+    first, second, third, fourth = (Item("s", number) for number in range(4))
+    queue = filled(first)
+    queue.take(SHARED)
+    assert queue.set_apart([first]) == ["s"]
+    assert queue.take("s") == [first]
+    assert queue.take("s") == []
+    queue.take(SHARED)
+    for number in range(APART_AGAIN):
+        assert queue.submit(Item("s", number))[0] == "s"
+        queue.take("s")
+        queue.take("s")
+    queue.submit(second)
+    assert queue.take(SHARED) == [second]
+    queue._were_held["s"] = 2
+    assert queue.submit(third) == ("s", True)
+    assert queue.set_apart([second]) == []
+    assert queue.submit(fourth) == ("s", False)
+    assert queue.take("s") == [second, third, fourth]
+
+
 def test_what_is_withdrawn_or_let_pass_is_in_no_group() -> None:
     queue = filled(Item("a", 1), Item("a", 2), Item("a", 3))
     assert queue.withdraw(Item("a", 2))

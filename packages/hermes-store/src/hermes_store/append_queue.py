@@ -83,19 +83,19 @@ class AppendQueue(Generic[A]):
 
     def set_apart(self, held: Sequence[A]) -> list[Lane]:
         """For the shared lane's worker: the sessions of `held` were not free. Their new lanes, with these and
-        all that waits for the same sessions; each lane needs a worker."""
+        all that waits for the same sessions. Which of the lanes are new: each of them needs a worker."""
         sessions = list(dict.fromkeys(append.session_id for append in held))
         if len(self._were_held) > MOST_REMEMBERED:
             self._were_held.clear()
         self._were_held.update(dict.fromkeys(sessions, APART_AGAIN))
         shared = self._lanes[SHARED]
+        fresh: list[Lane] = [session_id for session_id in sessions if session_id not in self._lanes]
         for session_id in sessions:
-            later = [append for append in shared if append.session_id == session_id]
             first = [append for append in held if append.session_id == session_id]
-            self._lanes[session_id] = deque([*first, *later])
-        kept = [append for append in shared if append.session_id not in self._lanes]
-        self._lanes[SHARED] = deque(kept)
-        return [*sessions]
+            later = [append for append in shared if append.session_id == session_id]
+            self._lanes[session_id] = deque([*first, *later, *self._lanes.get(session_id, ())])
+        self._lanes[SHARED] = deque(append for append in shared if append.session_id not in self._lanes)
+        return fresh
 
     def _is_apart(self, session_id: str) -> bool:
         if session_id in self._lanes:
