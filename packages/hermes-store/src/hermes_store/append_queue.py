@@ -94,7 +94,7 @@ class AppendQueue(Generic[A]):
             first = [append for append in held if append.session_id == session_id]
             later = [append for append in shared if append.session_id == session_id]
             self._lanes[session_id] = deque([*first, *later, *self._lanes.get(session_id, ())])
-        self._lanes[SHARED] = deque(append for append in shared if append.session_id not in self._lanes)
+        self._lanes[SHARED] = deque(append for append in shared if append.session_id not in sessions)
         return fresh
 
     def _is_apart(self, session_id: str) -> bool:

@@ -130,10 +130,11 @@ class GroupedAppends:
             raise
 
     def _start(self, lane: Lane, start: Start, run: Run) -> None:
-        """Give a lane its worker, and another one should somebody cancel that."""
+        """Give a lane its worker, and another one should that not end by itself."""
 
         def ended(worker: asyncio.Task[None]) -> None:
-            if worker.cancelled() and (left := self._queue.take(lane)):
+            is_broken = worker.cancelled() or worker.exception() is not None
+            if is_broken and (left := self._queue.take(lane)):
                 self._queue.put_back(lane, left)
                 self._start(lane, start, run)
 
@@ -147,6 +148,10 @@ class GroupedAppends:
             except asyncio.CancelledError:  # the store closes, or the loop ends
                 for one in group:
                     one.outcome.cancel()
+                raise
+            except Exception as error:
+                for one in group:
+                    one.fail(error)
                 raise
             for apart in self._queue.set_apart(held) if held else ():
                 self._start(apart, start, run)
@@ -183,6 +188,8 @@ class GroupedAppends:
     def _fail(self, lane: Lane, waiting: Sequence[_Waiting], error: Exception) -> None:
         now = asyncio.get_running_loop().time()
         concerns_all = isinstance(error, StoreBusyError | StoreConnectionError | StoreClosedError)
+        if isinstance(error, StoreBusyError):  # else each group behind would find that out in its turn
+            waiting = [*waiting, *self._queue.take_all(lane)]
         for one in waiting:
             if isinstance(error, StoreBusyError) and one.deadline > now and not one.is_given_up:
                 continue  # it may go on waiting

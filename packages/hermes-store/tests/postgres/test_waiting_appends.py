@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import psycopg
 import pytest
 
 from hermes_messages import LeaseLostError, StoreBusyError, StoreError, UserMessage
 from hermes_store import SessionDB, StoreConnectionError
+from hermes_store.append_queue import MAX_GROUP, Lane
 from hermes_store.operations.messages import Append, PreparedMessage
-from postgres.backends import ASLEEP, SLEEPING, backend, sleep
+from hermes_store.postgres_appends import GroupedAppends
+from postgres.backends import ASLEEP, SLEEPING, answered, backend, sleep
 from postgres.server import MakeStore, Server
 from postgres.test_cancelled_calls import MOST_WAITS, CancelsAt
 from postgres.test_failing_servers import END_ALL, connection_lost_at_commit
@@ -318,6 +321,35 @@ def test_appends_wait_for_a_connection_and_not_for_ever(server: Server, schema: 
         holder.cancel()
         await asyncio.gather(holder, return_exceptions=True)
         await store.close()
+
+    asyncio.run(main())
+
+
+def test_a_busy_session_is_found_out_once_for_all_that_wait_behind(
+    server: Server, make_store: MakeStore, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than go into one transaction: they do not wait for the lock one group after the other."""
+    attempts: list[int] = []
+    run = GroupedAppends._do
+
+    async def counted(self: GroupedAppends, lane: Lane, waiting: Any, how: Any) -> Any:
+        attempts.append(len(waiting))
+        return await run(self, lane, waiting, how)
+
+    async def main() -> None:
+        async with make_store(busy_timeout_s=ONE_MOMENT) as patient:
+            await patient.create_session("s")
+            db = make_store(busy_timeout_s=1.0)
+            await answered(lambda: db.get_session("s"))
+            async with held(server, schema, "s"):
+                await append_all(db, ("s", "first"))
+                monkeypatch.setattr(GroupedAppends, "_do", counted)
+                outcomes = await append_all(db, *(("s", f"{number}") for number in range(10 * MAX_GROUP)))
+            assert {type(outcome) for outcome in outcomes} == {StoreBusyError}
+            assert len(attempts) < 5
+            await db.close()
+            await append_all(patient, ("s", "after"))
+            assert await stored(patient, "s") == ["after"]
 
     asyncio.run(main())
 
