@@ -339,7 +339,7 @@ def test_a_busy_session_is_found_out_once_for_all_that_wait_behind(
     async def main() -> None:
         async with make_store(busy_timeout_s=ONE_MOMENT) as patient:
             await patient.create_session("s")
-            db = make_store(busy_timeout_s=1.0)
+            db = make_store(busy_timeout_s=2.0)
             await answered(lambda: db.get_session("s"))
             async with held(server, schema, "s"):
                 await append_all(db, ("s", "first"))
