@@ -209,6 +209,20 @@ async def floor_batch(engine: str, workers: int, rows: int, base_url: str) -> No
     await floor.close()
 
 
+def agents_of(
+    base_url: str, workers: int, *, engine: str = "httpx", state_db: Path | None = None
+) -> AgentOptions:
+    """The default agents on a host of ours, with the tools that its answers call."""
+    return AgentOptions(
+        toolsets=("todo",),
+        state_db=state_db,
+        base_url=base_url,
+        api_key="none",
+        model="bench",
+        provider_settings={"engine": engine, "keep_alive": True, "max_connections": workers},
+    )
+
+
 async def agents_batch(engine: str, workers: int, rows: int, base_url: str, *, stored: bool = False) -> None:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -218,13 +232,8 @@ async def agents_batch(engine: str, workers: int, rows: int, base_url: str, *, s
             run_name="run",
             output_dir=directory,
             toolsets=["todo"],
-            agent_factory=AgentOptions(
-                toolsets=("todo",),
-                state_db=directory / "state.db" if stored else None,
-                base_url=base_url,
-                api_key="none",
-                model="bench",
-                provider_settings={"engine": engine, "keep_alive": True, "max_connections": workers},
+            agent_factory=agents_of(
+                base_url, workers, engine=engine, state_db=directory / "state.db" if stored else None
             ),
             num_workers=workers,
             require_reasoning=False,

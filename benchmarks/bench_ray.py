@@ -22,10 +22,9 @@ from os import sysconf
 from pathlib import Path
 from typing import Any
 
-from bench_batch import served, write_dataset
+from bench_batch import agents_of, served, write_dataset
 
 from hermes_batch import BatchRunner
-from hermes_batch.agent_options import AgentOptions
 from hermes_batch.records import decode_record
 
 ROWS, FIRST = 200, 40
@@ -55,14 +54,7 @@ async def batch(name: str, rows: int, base_url: str) -> dict[str, float]:
             run_name="run",
             output_dir=directory,
             toolsets=["todo"],
-            agent_factory=AgentOptions(
-                toolsets=("todo",),
-                state_db=None,
-                base_url=base_url,
-                api_key="none",
-                model="bench",
-                provider_settings={"keep_alive": True, "max_connections": WORKERS},
-            ),
+            agent_factory=agents_of(base_url, WORKERS),
             num_workers=WORKERS,
             require_reasoning=False,
             **ENGINES[name],

@@ -168,19 +168,25 @@ def test_bytes_go_with_their_log() -> None:
     assert len(stable._logs) == 0
 
 
-def test_a_failing_encoder_leaves_the_kept_bytes_right() -> None:
-    fail = True
+class Fragile:
+    """Encodes, but no assistant message while it `fails`."""
 
-    def fragile(messages: Sequence[Message]) -> bytes:
-        if fail and isinstance(messages[0], AssistantMessage):
+    def __init__(self) -> None:
+        self.fails = True
+
+    def __call__(self, messages: Sequence[Message]) -> bytes:
+        if self.fails and isinstance(messages[0], AssistantMessage):
             raise RuntimeError("no")
         return encode(messages)
 
+
+def test_a_failing_encoder_leaves_the_kept_bytes_right() -> None:
     history = History.of([UserMessage("hi"), AssistantMessage("x"), UserMessage("more")])
+    fragile = Fragile()
     stable = HistoryEncoder(fragile)
     with pytest.raises(RuntimeError):
         stable.encode(history)
-    fail = False
+    fragile.fails = False
     assert stable.encode(history).joined() == encode(history)
 
 
@@ -294,18 +300,12 @@ def test_only_the_open_segment_is_encoded_for_a_run() -> None:
 
 
 def test_a_failing_encoder_leaves_the_run_right() -> None:
-    fail = True
-
-    def fragile(messages: Sequence[Message]) -> bytes:
-        if fail and isinstance(messages[0], AssistantMessage):
-            raise RuntimeError("no")
-        return encode(messages)
-
     history = History.of([UserMessage("hi"), AssistantMessage("x"), UserMessage("more")])
+    fragile = Fragile()
     joiner = HistoryJoiner(fragile, letters_and_commas)
     with pytest.raises(RuntimeError):
         joiner.join(history)
-    fail = False
+    fragile.fails = False
     check_joined(joiner.join(history), history)
 
 

@@ -52,17 +52,22 @@ def count(name: str) -> Operation[int]:
     return int(number)
 
 
+async def before_commits(server: Server, schema: str, table: str, does: str) -> None:
+    """From here on the last of a commit that wrote a row of `table` is a call of an SQL function."""
+    await server.ask(
+        f"""
+        CREATE FUNCTION "{schema}".at_the_end() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM {does}; RETURN NULL; END $$
+        """
+    )
+    await server.ask(
+        f"""
+        CREATE CONSTRAINT TRIGGER at_the_end AFTER INSERT ON "{schema}".{table}
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "{schema}".at_the_end()
+        """
+    )
+
+
 async def slow_commits(server: Server, schema: str, seconds: float) -> None:
     """From here on a commit that wrote a counter takes its time, at its very end."""
-    await server.ask(
-        f"""
-        CREATE FUNCTION "{schema}".stand_still() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM pg_sleep({seconds}); RETURN NULL; END $$
-        """
-    )
-    await server.ask(
-        f"""
-        CREATE CONSTRAINT TRIGGER stand_still AFTER INSERT ON "{schema}".counters
-        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "{schema}".stand_still()
-        """
-    )
+    await before_commits(server, schema, "counters", f"pg_sleep({seconds})")

@@ -15,7 +15,7 @@ import pytest
 from hermes_messages import ConfigurationError, StoreError, UserMessage
 from hermes_store import SessionDB
 from hermes_store.errors import StoreConnectionError
-from postgres.backends import ASLEEP, COMMITTING, backend, count, insert, slow_commits
+from postgres.backends import ASLEEP, COMMITTING, backend, before_commits, count, insert, slow_commits
 from postgres.server import MakeStore, Server
 
 T = TypeVar("T")
@@ -54,18 +54,7 @@ async def reaching_its_commit(
 async def gated_commits(server: Server, schema: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """During the block, or until what it gives is called, a commit that wrote a message stands at its end."""
     gate = "hashtextextended('gate', 0)"
-    await server.ask(
-        f"""
-        CREATE FUNCTION "{schema}".stand_at_gate() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM pg_advisory_xact_lock({gate}); RETURN NULL; END $$
-        """
-    )
-    await server.ask(
-        f"""
-        CREATE CONSTRAINT TRIGGER stand_at_gate AFTER INSERT ON "{schema}".messages
-        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "{schema}".stand_at_gate()
-        """
-    )
+    await before_commits(server, schema, "messages", f"pg_advisory_xact_lock({gate})")
     connection = await psycopg.AsyncConnection.connect(server.dsn())
     try:
         await connection.execute(f"SELECT pg_advisory_xact_lock({gate})")
