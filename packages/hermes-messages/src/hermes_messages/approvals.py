@@ -75,7 +75,7 @@ else than an `ApprovalAnswer`, the call counts as denied."""
 
 
 class PendingApproval(Struct, frozen=True, kw_only=True):
-    """A call that waits for a decision: its place in the round, from 0, and why it was asked about."""
+    """A `call` that waits for a decision: its `position` in the round, from 0, and the `reason` to ask."""
 
     call: ToolCall
     position: int

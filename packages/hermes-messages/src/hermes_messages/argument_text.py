@@ -59,17 +59,24 @@ class ArgumentDefect(StrEnum):
     """The closed list of defects that the tolerant reading accepts."""
 
     EMPTY = "empty"
+    """No text at all, read as `{}`."""
     RAW_CONTROL = "raw_control"
+    """A line feed, tab or other control character inside a string, not escaped."""
     UNQUOTED_WORD = "unquoted_word"
+    """One word without its quotes where a value belongs."""
     TRAILING_QUOTES = "trailing_quotes"
+    """Quotes behind the closing brace."""
     TRAILING_JUNK = "trailing_junk"
+    """Words behind the closing brace, which are left out."""
 
 
 class TolerantArguments(Struct, frozen=True):
     """Arguments and the defects that had to be overlooked to read them, in the order of the list above."""
 
     arguments: JsonObject
+    """The object as the tool gets it."""
     defects: tuple[ArgumentDefect, ...] = ()
+    """Empty: the strict reading would have taken the text too."""
 
 
 def parse_arguments(text: str, *, truncated: bool = False) -> JsonObject:

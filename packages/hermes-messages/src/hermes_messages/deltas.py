@@ -20,13 +20,13 @@ __all__ = [
 
 
 class TextChunk(Struct, frozen=True, gc=False, tag=True):
-    """More of the visible text. May be empty, and may hold pieces of `<think>` tags."""
+    """More of the visible `text`. May be empty, and may hold pieces of `<think>` tags."""
 
     text: str
 
 
 class ReasoningChunk(Struct, frozen=True, gc=False, tag=True):
-    """More reasoning. An empty one still says that there was reasoning: "" is not None."""
+    """More reasoning. An empty `text` still says that there was reasoning: "" is not None."""
 
     text: str
 
@@ -35,6 +35,7 @@ class RefusalChunk(Struct, frozen=True, gc=False, tag=True):
     """More of a refusal."""
 
     text: str
+    """In the model's own words; may be empty."""
 
 
 class ToolCallChunk(Struct, frozen=True, gc=False, tag=True):
@@ -42,18 +43,21 @@ class ToolCallChunk(Struct, frozen=True, gc=False, tag=True):
 
     index: int | None = None
     id: str | None = None
+    """As a rule only in the first fragment of a call; some hosts repeat it."""
     name: str | None = None
+    """The tool's; hosts send it whole, or in pieces, or again."""
     arguments: str | None = None
+    """The next piece of the text."""
 
 
 class ReplayChunk(Struct, frozen=True, gc=False, tag=True):
-    """One whole block of the provider's own, to be sent back as it is, in this order."""
+    """One whole `block` of the provider's own, to be sent back as it is, in this order."""
 
     block: Raw
 
 
 class UsageChunk(Struct, frozen=True, gc=False, tag=True):
-    """What the host says that the request cost; a later one replaces an earlier one."""
+    """What the host says that the request cost; a later `usage` replaces an earlier one."""
 
     usage: Usage
 
@@ -62,11 +66,13 @@ class MetaChunk(Struct, frozen=True, gc=False, tag=True):
     """What the host says about the response as a whole."""
 
     model: str | None = None
+    """What it says that it runs; None: nothing new."""
     response_id: str | None = None
+    """Its id of the answer; None: nothing new."""
 
 
 class FinishChunk(Struct, frozen=True, gc=False, tag=True):
-    """The host's word for why the response ended; an empty one means nothing."""
+    """The `reason`, in the host's word, why the response ended; "" or None means nothing."""
 
     reason: str | None
 

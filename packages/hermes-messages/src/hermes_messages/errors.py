@@ -62,7 +62,10 @@ class ConfigurationError(HermesError):
 
 
 class UnknownNameError(ConfigurationError):
-    """A name of a given kind (provider, toolset, store, ...) that nothing answers to."""
+    """A `name` of a `kind` (`provider`, `toolset`, `store`, ...) that nothing answers to.
+
+    `known` are all names of that kind, sorted; `near` the at most three of them that look like it.
+    """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
         import difflib  # only on the way to an error: it would be a tenth of this package's import time
@@ -82,7 +85,7 @@ class UnknownNameError(ConfigurationError):
 
 
 class MissingDependencyError(ConfigurationError):
-    """Something that is not installed. `install` is the command line that installs it."""
+    """Something is not installed: `what` names it for people, `install` is the command that installs it."""
 
     def __init__(self, what: str, install: str) -> None:
         self.what = what
@@ -91,7 +94,8 @@ class MissingDependencyError(ConfigurationError):
 
 
 class MessageFormatError(HermesError):
-    """A dict that can not be read as a chat message. `index` counts from 0, `path` is like `$.role`."""
+    """A dict that can not be read as a chat message. `index` counts from 0 (None: it is not about
+    one message), `path` is like `$.role`, `reason` the message without the two."""
 
     def __init__(self, reason: str, *, index: int | None = None, path: str = "$") -> None:
         self.reason = reason
@@ -105,7 +109,7 @@ class InvariantError(HermesError):
     """A message that may not stand at this place of a transcript; the transcript is as it was before.
 
     `rule` is the name of the broken rule (one of `TranscriptRule`), `index` the place of the message counted
-    from 0, `call_id` the tool call concerned, if any.
+    from 0, `call_id` the tool call concerned, if any. `explanation` is the rule in words, for this message.
     """
 
     def __init__(self, rule: str, explanation: str, *, index: int, call_id: str | None = None) -> None:
@@ -118,7 +122,7 @@ class InvariantError(HermesError):
 
 
 class ArgumentsError(HermesError):
-    """Tool-call arguments that are not one JSON object.
+    """Tool-call arguments that are not one JSON object: `text` is all of them, `reason` what is wrong.
 
     `position` is the character at which the text stops making sense. `truncated` is true only when the
     response's finish reason said that the output was cut off.
@@ -140,19 +144,33 @@ class ErrorKind(StrEnum):
     """What kind of failure a provider met; the loop decides from this alone what to do next."""
 
     RATE_LIMIT = "rate_limit"
+    """Too many requests or tokens for now; waiting helps."""
     OVERLOADED = "overloaded"
+    """The host has more to do than it can, whoever asks; waiting helps."""
     BILLING = "billing"
+    """No credit, or a limit of spending is reached."""
     AUTH = "auth"
+    """The credential is missing, wrong, or not allowed to do this."""
     NOT_FOUND = "not_found"
+    """No such model or address on this host."""
     CONTEXT_OVERFLOW = "context_overflow"
+    """The prompt does not fit into the model's window; a shorter one might."""
     OUTPUT_CAP = "output_cap"
+    """`max_tokens` is more than the host allows (`ProviderError.output_limit`)."""
     UNSUPPORTED_PARAMETER = "unsupported_parameter"
+    """The host refuses a parameter (`ProviderError.parameter`)."""
     FORMAT = "format"
+    """The host calls the request malformed; the same bytes are refused again."""
     CONTENT_POLICY = "content_policy"
+    """The host refuses for what the conversation says."""
     TRANSPORT = "transport"
+    """No connection, or it broke: nobody knows whether the host did the work."""
     TIMEOUT = "timeout"
+    """The host was silent for longer than it may be."""
     SERVER = "server"
+    """The host failed on its own side (most of 5xx)."""
     UNKNOWN = "unknown"
+    """None of the above could be read from the answer; the loop asks once more."""
 
 
 class ProviderError(HermesError):
@@ -160,8 +178,8 @@ class ProviderError(HermesError):
 
     `status` is the HTTP status, `code` the host's own error code, `request_id` what the host's support asks
     for, `retry_after_s` the wait that the host asked for in seconds (0 also where a refused credential was
-    one of several and another is ready), `body` the start of the answer's body
-    with credentials masked. No text of the conversation was changed.
+    one of several and another is ready), `body` the start of the answer's body with credentials masked.
+    `kind` alone decides what is done next. No text of the conversation was changed.
 
     `parameter` names the request parameter that a host refused, where it says which. `left_out` is true when
     the provider leaves that parameter out of later requests of the same model: sending the same request
@@ -216,7 +234,7 @@ class StoreSchemaError(StoreError):
 
 
 class SessionNotFoundError(StoreError):
-    """No session has this id."""
+    """No session has the id `session_id`; what was to be written to it was not."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

@@ -41,7 +41,9 @@ class ToolSpec(Struct, frozen=True, gc=False):
     """A tool as the model sees it. `parameters` is its JSON schema as bytes, the same in each request."""
 
     name: str
+    """What the model calls it by; unique among the tools of a request."""
     description: str
+    """What the model chooses it by; "" where there is none."""
     parameters: Raw
 
     @classmethod
@@ -59,16 +61,26 @@ class ChatRequest(Struct, frozen=True, gc=False, kw_only=True):
     """
 
     model: str
+    """The host's name for it."""
     history: History
     tools: tuple[ToolSpec, ...] = ()
+    """What the model may call, in an order that stays the same; empty: no tools are sent."""
     tool_choice: ToolChoice = "auto"
+    """Of no effect where `tools` is empty."""
     parallel_tool_calls: bool | None = None
+    """False: at most one call in an answer, on hosts that know how to say so."""
     max_tokens: int | None = None
+    """The most that may be generated, reasoning included."""
     temperature: float | None = None
+    """0 takes the likeliest; not every reasoning model accepts one."""
     seed: int | None = None
+    """For repeatable answers, on hosts that take one."""
     stop: tuple[str, ...] = ()
+    """Texts before which the answer ends."""
     reasoning_effort: ReasoningEffort | None = None
+    """How hard to think, on models that reason."""
     response_schema: Raw | None = None
+    """A JSON schema, as bytes, that the visible text has to fit."""
     extra_body: Raw | None = None
     session_id: str | None = None
 
@@ -77,19 +89,28 @@ class FinishReason(StrEnum):
     """Why a response ended, in one vocabulary; the host's own word is in `AssistantMessage.finish_reason`."""
 
     STOP = "stop"
+    """The model was done, or met a stop text."""
     TOOL_CALLS = "tool_calls"
+    """It waits for the results of its calls."""
     LENGTH = "length"
+    """It was cut off: by `max_tokens`, by the window, or by a stream without an end."""
     CONTENT_FILTER = "content_filter"
+    """The host took it away or broke it off."""
     MALFORMED_CALL = "malformed_call"
+    """A call came out in a form that can not be run."""
 
 
 class PartialToolCall(Struct, frozen=True, gc=False):
     """A call that the response did not finish. It is reported, and must never be run."""
 
     id: str
+    """The host's, or one made here where it had sent none."""
     name: str
+    """Empty where the name had not come."""
     arguments: str
+    """What had come of the text; as a rule no JSON."""
     reason: str
+    """Why it must not run, in words."""
 
 
 class ChatResponse(Struct, frozen=True, gc=False, kw_only=True):
@@ -100,20 +121,23 @@ class ChatResponse(Struct, frozen=True, gc=False, kw_only=True):
 
     message: AssistantMessage
     finish: FinishReason
+    """Why it ended, in our words."""
     usage: Usage | None = None
     model: str | None = None
     response_id: str | None = None
+    """The host's id of the answer, for its support; None: it gave none."""
     unfinished_calls: tuple[PartialToolCall, ...] = ()
+    """What the model began to call when it was cut off."""
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag=True):
-    """More visible text: append it to what was shown."""
+    """More visible `text`: append it to what was shown."""
 
     text: str
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag=True):
-    """More reasoning text, which is no part of the answer."""
+    """More reasoning `text`, which is no part of the answer."""
 
     text: str
 
@@ -123,11 +147,13 @@ class ToolCallStarted(Struct, frozen=True, gc=False, tag=True):
 
     position: int
     id: str
+    """The id that the finished call will have."""
     name: str
+    """Whole and final, whatever pieces the host sent it in."""
 
 
 class ToolCallArgumentsDelta(Struct, frozen=True, gc=False, tag=True):
-    """More of the argument text of the call at `position`, sent only after its `ToolCallStarted`."""
+    """More argument `text` of the call at `position`, sent only after its `ToolCallStarted`."""
 
     position: int
     text: str
@@ -137,6 +163,7 @@ class ResponseDone(Struct, frozen=True, gc=False, tag=True):
     """The end of a stream that succeeded: exactly one, last."""
 
     response: ChatResponse
+    """All that was streamed, put together."""
 
 
 StreamEvent = TextDelta | ReasoningDelta | ToolCallStarted | ToolCallArgumentsDelta | ResponseDone
@@ -147,6 +174,10 @@ class ModelInfo(Struct, frozen=True, gc=False, kw_only=True):
     """What is known of a model on its host. None means unknown. Sizes are in tokens."""
 
     context_window: int | None = None
+    """The most that prompt and answer may come to together."""
     max_output_tokens: int | None = None
+    """The most that one answer may hold."""
     supports_tools: bool = True
+    """Whether requests may carry tools; taken to be so unless it is known to be false."""
     supports_images: bool | None = None
+    """Whether messages may hold images."""

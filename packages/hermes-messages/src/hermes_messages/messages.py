@@ -42,9 +42,12 @@ class ToolCall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One call that the model asks for. `arguments` is the model's own text, byte for byte."""
 
     id: str
+    """What the result answers to; unique within its round."""
     name: str
+    """The tool's, as the model wrote it: there may be no such tool."""
     arguments: str
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
     def parse_arguments(self) -> JsonObject:
         """The arguments as a dict. Raises `ArgumentsError` with the position when they are no JSON object."""
@@ -55,16 +58,22 @@ class SystemMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field
     """Instructions. At most one in a transcript, first."""
 
     content: Content
+    """Text, or parts of it."""
     name: str | None = None
+    """Of the one who speaks; only some hosts take it."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class UserMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="user"):
     """What the user, or a program on the user's behalf, says."""
 
     content: Content
+    """Text, or parts: text, images, sound, files."""
     name: str | None = None
+    """Of the one who speaks; only some hosts take it."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="assistant"):
@@ -77,13 +86,18 @@ class AssistantMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_fi
 
     content: Content | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    """In the order of the model; empty: none, and this message is an answer."""
     reasoning: str | None = None
     replay: Replay | None = None
     refusal: str | None = None
+    """The model's own words for not answering, where the host sends them apart."""
     name: str | None = None
+    """Of the one who speaks; only some hosts take it."""
     finish_reason: str | None = None
     usage: Usage | None = None
+    """What the request for it cost; None: unknown, or no request was made for it."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="tool"):
@@ -91,9 +105,13 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 
     tool_call_id: str
     content: Content
+    """What the model reads; also where the call failed."""
     name: str | None = None
+    """The tool's; messages that were read may lack it."""
     status: ToolStatus = "ok"
+    """How the call ended; what a host or a file says nothing of is `ok`."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

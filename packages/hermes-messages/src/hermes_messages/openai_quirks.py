@@ -22,7 +22,9 @@ class QuirkKind(StrEnum):
     NULL_KEY = "null_key"
     """A null where the key should be absent."""
     NULL_CONTENT = "null_content"
+    """A null where text belongs, read as empty; as content beside calls null is no quirk."""
     MISSING_CONTENT = "missing_content"
+    """No key `content` where there has to be one, read as empty."""
     LIST_CONTENT = "list_content"
     """A part list where most hosts only send text (system, assistant, tool)."""
     BARE_PART = "bare_part"
@@ -30,16 +32,23 @@ class QuirkKind(StrEnum):
     DATA_CONTENT = "data_content"
     """A tool result that is an object, a number or a boolean, kept as its JSON text."""
     UNKNOWN_PART = "unknown_part"
+    """A part of a kind that is not known here, kept as an `OpaquePart`."""
     DEVELOPER_ROLE = "developer_role"
+    """The role `developer`, read as `system`."""
     ARGUMENTS_AS_DATA = "arguments_as_data"
     """Arguments as an object (or another JSON value), kept as compact JSON text in the order given."""
     MISSING_ARGUMENTS = "missing_arguments"
+    """A call without arguments, or with null."""
     NUMERIC_ID = "numeric_id"
+    """An id that is a number, read as its digits."""
     MISSING_ID = "missing_id"
+    """A call or result without an id, which is "" then."""
     MISSING_NAME = "missing_name"
+    """A call without the name of a tool, which is "" then."""
     FLAT_CALL = "flat_call"
     """A tool call with name and arguments beside the id and not inside `function`."""
     EMPTY_CALL_LIST = "empty_call_list"
+    """`tool_calls` with nothing in it, read as no calls."""
     TWO_REASONINGS = "two_reasonings"
     """`reasoning` and `reasoning_content` both present; a differing second one stays in `extra`."""
     UNEXPECTED_TYPE = "unexpected_type"
@@ -49,7 +58,7 @@ class QuirkKind(StrEnum):
 
 
 class Quirk(Struct, frozen=True):
-    """One deviation met: what, in which message (from 0), and where in it."""
+    """One deviation met: its `kind`, the `index` of the message (from 0), the `path` in it (`$.content`)."""
 
     kind: QuirkKind
     index: int

@@ -45,7 +45,9 @@ class ReadResult(Struct, frozen=True):
     """The messages read, and what had to be overlooked to read them."""
 
     messages: tuple[Message, ...]
+    """One for each dict, in its order."""
     quirks: tuple[Quirk, ...] = ()
+    """Empty: the dicts were as the shape wants them."""
 
 
 def read_dicts(dicts: Iterable[Mapping[str, JsonValue]]) -> ReadResult:

@@ -32,17 +32,23 @@ class OpenAIRowMessage(TypedDict):
     """One message of an `OpenAIRow`. `tool_calls` is a JSON list; what a role does not have is ""."""
 
     role: str
+    """`system`, `user`, `assistant` or `tool`."""
     content: str
+    """Text; an image, a sound or a file is a line about it."""
     reasoning: str
+    """The assistant's thoughts."""
     tool_calls: str
     tool_call_id: str
+    """Of a tool's result: the call that it answers."""
     name: str
+    """Of a tool's result: the tool; of a user: who speaks."""
 
 
 class OpenAIRow(TypedDict):
     """A conversation with the same columns of the same types in every row. `tools` is a JSON list."""
 
     messages: list[OpenAIRowMessage]
+    """The system message first, if there is one."""
     tools: str
 
 

@@ -34,38 +34,49 @@ class TextPart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="typ
     """A run of text."""
 
     text: str
+    """May be empty, which some hosts refuse."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class ImagePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="image"):
     """An image by address: `https://...`, or `data:<media type>;base64,...` for the bytes themselves."""
 
     url: str
+    """As the caller gave it: nothing is fetched here."""
     detail: str | None = None
+    """How closely to look (`low`, `high`, `auto`), where the host takes it."""
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class AudioPart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="audio"):
     """Sound, base64 encoded, in `format` (`wav`, `mp3`, ...)."""
 
     data: str
+    """The bytes as base64, without a `data:` head."""
     format: str
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class FilePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="file"):
     """A file: by the host's id, or with its bytes as a `data:` address in `data`."""
 
     file_id: str | None = None
+    """Of a file that was given to the host before; it means nothing to another host."""
     filename: str | None = None
+    """The name that the model is told."""
     data: str | None = None
     extra: Extra = None
+    """Keys that have no field here, as JSON bytes, kept for the way back; None: there were none."""
 
 
 class OpaquePart(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="opaque"):
     """A part of a kind that this version does not know, kept as the JSON bytes that came."""
 
     raw: Raw
+    """The whole part, its `type` included."""
 
 
 Part = TextPart | ImagePart | AudioPart | FilePart | OpaquePart
@@ -78,8 +89,11 @@ class Origin(Struct, frozen=True, gc=False):
     """Where a response came from. Replay data is only sent back to the origin that made it."""
 
     provider: str
+    """Its name here, such as `openrouter`."""
     host: str
+    """The machine that answered, as in its address."""
     model: str
+    """The model that was asked."""
 
 
 class Replay(Struct, frozen=True, gc=False):
@@ -90,6 +104,7 @@ class Replay(Struct, frozen=True, gc=False):
     """
 
     origin: Origin
+    """To another one the blocks are not sent."""
     wire: str
     blocks: tuple[Raw, ...]
 

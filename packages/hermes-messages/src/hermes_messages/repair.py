@@ -74,7 +74,8 @@ class RepairKind(StrEnum):
 
 
 class RepairChange(Struct, frozen=True):
-    """One change: what, at which message of the list given (from 0), for which call id of that list."""
+    """One change: its `kind`, the `index` of the message in the list given (from 0), and the `call_id` as it
+    was there (None: no call is concerned)."""
 
     kind: RepairKind
     index: int
@@ -82,7 +83,7 @@ class RepairChange(Struct, frozen=True):
 
 
 class RepairResult(Struct, frozen=True):
-    """A valid list of messages, and what had to be changed for it, by index."""
+    """A valid list of `messages`, and the `changes` made for it, by index; none: it was valid already."""
 
     messages: tuple[Message, ...]
     changes: tuple[RepairChange, ...] = ()

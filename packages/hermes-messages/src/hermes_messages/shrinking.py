@@ -162,6 +162,7 @@ class ShortenedCalls(Struct, frozen=True):
     """
 
     message: AssistantMessage
+    """The same calls with the same ids; only their arguments are shorter."""
     results: tuple[ToolMessage, ...] = ()
     originals: tuple[ToolCall, ...] = ()
 

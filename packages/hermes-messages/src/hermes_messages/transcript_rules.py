@@ -17,22 +17,34 @@ class TranscriptState(StrEnum):
     """Where a transcript stands: which role may come next (see `Transcript`)."""
 
     EMPTY = "empty"
+    """No message yet: system or user may come."""
     PRIMED = "primed"
+    """A system message: a user message has to come."""
     ASKED = "asked"
+    """A user message: an answer, calls, or one more user message may come."""
     RESULTS_OWED = "results_owed"
+    """Calls without all of their results: only those may come."""
     RESULTS_GIVEN = "results_given"
+    """All results are there: an answer, more calls, or a user message may come."""
     ANSWERED = "answered"
+    """An answer: a user message has to come."""
 
 
 class TranscriptEvent(StrEnum):
     """What a message is to the table."""
 
     SYSTEM = "system"
+    """A system message."""
     USER = "user"
+    """A user message."""
     TEXT = "text"
+    """An assistant message without calls."""
     CALLS = "calls"
+    """An assistant message with calls."""
     RESULT = "result"
+    """The result of a call, with more to come."""
     LAST_RESULT = "last_result"
+    """The result of the only call that was still open."""
 
 
 TRANSITIONS: dict[TranscriptState, dict[TranscriptEvent, TranscriptState]] = {
@@ -63,14 +75,23 @@ class TranscriptRule(StrEnum):
     """The rules of a transcript, as `InvariantError.rule` names them."""
 
     ONE_SYSTEM_FIRST = "one_system_message_first"
+    """A system message may only be the first message."""
     USER_BEFORE_ANSWER = "user_before_answer"
+    """The assistant does not speak before a user did."""
     RESULTS_OWED = "results_owed"
+    """Until all results are there, nothing else may come."""
     ANSWER_ONCE = "one_answer_at_a_time"
+    """No assistant message right behind an answer."""
     NO_EMPTY_ANSWER = "no_empty_answer"
+    """An assistant message has something in it."""
     RESULT_NEEDS_CALL = "result_needs_open_call"
+    """A result answers a call of the last round that is still open."""
     UNIQUE_CALL_IDS = "unique_call_ids_in_round"
+    """No two calls of one message have the same id."""
     CALL_NEEDS_NAME = "call_needs_name"
+    """A call names a tool."""
     CALL_NEEDS_ID = "call_needs_id"
+    """A call has an id."""
 
 
 def is_blank(message: AssistantMessage) -> bool:

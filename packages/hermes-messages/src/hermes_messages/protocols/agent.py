@@ -171,6 +171,7 @@ class AgentRequest(Struct, frozen=True, kw_only=True):
     max_iterations: int | None = None
     """The most requests to the model in a turn."""
     system_prompt: str | None = None
+    """The system message of a conversation that begins."""
     metadata: Mapping[str, JsonValue] = {}
     """Kept with the session in the store."""
     image: str | None = None

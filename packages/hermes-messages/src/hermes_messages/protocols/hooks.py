@@ -34,11 +34,15 @@ class HookContext(Struct, frozen=True, kw_only=True):
     """The turn that calls a hook, as it stands. `provider` and `model` are the route that is taken now."""
 
     session_id: str
+    """The conversation."""
     task_id: str
+    """What the tools run for: their folders and processes go by it."""
     turn_id: str
+    """New with every turn."""
     provider: str
     model: str
     api_calls: int = 0
+    """Requests to models so far in this turn."""
 
 
 @runtime_checkable

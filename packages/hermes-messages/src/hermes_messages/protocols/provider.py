@@ -88,6 +88,7 @@ class ProviderOptions(Struct, frozen=True, kw_only=True):
     base_url: str | None = None
     api_key: str | None = None
     model: str | None = None
+    """Asked for when a request names none."""
     settings: Mapping[str, JsonValue] = {}
 
     def __repr__(self) -> str:

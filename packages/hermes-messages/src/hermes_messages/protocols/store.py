@@ -39,9 +39,12 @@ class LeaseToken(Struct, frozen=True):
     """The right to write a session's transcript. `number` grows with every holder."""
 
     session_id: str
+    """The session whose turns it lets write."""
     holder: str
+    """Who has it, for people and logs."""
     number: int
     expires_at: float
+    """Seconds since the epoch, by the store's clock; unless refreshed, another may take it then."""
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
@@ -106,6 +109,7 @@ class NewMessage(Struct, frozen=True):
 
     uid: str
     message: Message
+    """Stored as it is; of calls with results to come `begin_tool_round` is the way."""
 
 
 class StoredMessage(Struct, frozen=True, kw_only=True):
@@ -113,16 +117,22 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
 
     seq: int
     uid: str
+    """Its identity in its session, as it was appended with."""
     message: Message
+    """What was appended."""
     created_at: float
+    """When it was stored."""
 
 
 class ToolRound(Struct, frozen=True):
     """An assistant message with calls that is durable, and the places kept for its results, in call order."""
 
     session_id: str
+    """Where it stands."""
     assistant_seq: int
+    """The `seq` of the message with the calls."""
     result_seqs: tuple[int, ...]
+    """One for each call, also while its result is owed."""
 
 
 class SessionStore(Protocol):
@@ -228,6 +238,7 @@ class SuspendedRound(Struct, frozen=True):
     """A round of tool calls that waits for a decision. `pending` is what was given to `suspend_round`."""
 
     round: ToolRound
+    """As `begin_tool_round` gave it."""
     pending: JsonValue
 
 
@@ -294,8 +305,11 @@ class MessageHit(Struct, frozen=True, kw_only=True):
     """A message that a search found. `snippet` shows the place, matches between `>>>` and `<<<`."""
 
     session_id: str
+    """Where it stands."""
     seq: int
+    """Its place there, as in `StoredMessage.seq`."""
     role: str
+    """Who speaks there: `user`, `assistant`, `tool` or `system`."""
     snippet: str
 
 

@@ -93,9 +93,13 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """
 
     session_id: str
+    """The conversation."""
     task_id: str
+    """Whom files, processes and containers are kept for until `ToolExecutor.release`."""
     turn_id: str
+    """New with every turn."""
     cwd: str
+    """The directory that relative paths start at."""
     history: Sequence[Message] = ()
     store: SessionStore | None = None
     agent_factory: AgentFactory | None = None
@@ -117,17 +121,28 @@ class RoundContext(Struct, frozen=True, kw_only=True):
     """
 
     session_id: str
+    """The conversation."""
     task_id: str
+    """Whom files, processes and containers are kept for until `ToolExecutor.release`."""
     turn_id: str
+    """The same in all rounds of a turn."""
     cwd: str
+    """The directory that relative paths start at."""
     interrupt: InterruptSignal
+    """Set when the turn is to end: calls that run are stopped, the others not begun."""
     on_result: ResultCallback
     store: SessionStore | None = None
+    """Where the session is kept; None: nowhere."""
     agent_factory: AgentFactory | None = None
+    """What makes agents for parts of the work; None: tools can hand on none."""
     tool_start: ToolStartCallback | None = None
+    """The host is told with it that a call begins."""
     tool_progress: ToolProgressCallback | None = None
+    """The host is told with it what a tool says meanwhile."""
     tool_complete: ToolCompleteCallback | None = None
+    """The host is told with it how a call ended."""
     clarify: ClarifyCallback | None = None
+    """Asks the user; None: there is nobody to ask."""
     approval: ApprovalCallback | None = None
     secrets: tuple[str, ...] = ()
 
@@ -139,14 +154,18 @@ class UnavailableTool(Struct, frozen=True):
     """A tool or toolset that is enabled but absent, and why."""
 
     name: str
+    """As it was asked for."""
     reason: str
+    """For people, with what to do about it."""
 
 
 class ToolSnapshot(Struct, frozen=True, kw_only=True):
     """The tools of one turn, in a stable order. `guidance` is text on their use for the system prompt."""
 
     tools: tuple[ToolSpec, ...] = ()
+    """What the model is offered in all requests of the turn."""
     unavailable: tuple[UnavailableTool, ...] = ()
+    """What was asked for and can not be offered now."""
     guidance: str = ""
 
 
@@ -313,7 +332,9 @@ class ExecutorOptions(Struct, frozen=True, kw_only=True):
     """
 
     cwd: str
+    """The directory that relative paths start at."""
     disabled_toolsets: tuple[str, ...] = ()
+    """Names that are left out, also of what a group brings."""
     own_tools: tuple[Tool, ...] = ()
     settings: Mapping[str, JsonValue] = {}
     secrets: tuple[str, ...] = ()

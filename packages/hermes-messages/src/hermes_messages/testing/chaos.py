@@ -25,9 +25,13 @@ class FaultKind(StrEnum):
     """What a chaotic provider does to a request."""
 
     NONE = "none"
+    """Nothing: it is answered."""
     REFUSED = "refused"
+    """It fails before the first event."""
     CUT = "cut"
+    """Its stream fails in the middle."""
     SLOW = "slow"
+    """Its events come with pauses between them."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -35,8 +39,11 @@ class Fault(Struct, frozen=True, kw_only=True):
     loop takes before each event."""
 
     request_number: int
+    """Counts the requests to this provider from 1."""
     kind: FaultKind
+    """What was done."""
     error: ErrorKind | None = None
+    """What a request that was refused or cut fails with; None for the others."""
     after: int = 0
     yields: int = 0
 

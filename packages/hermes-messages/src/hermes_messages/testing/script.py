@@ -59,14 +59,20 @@ class Answer(Struct, frozen=True, kw_only=True):
     """
 
     text: str | None = None
+    """The visible text; None: there is none."""
     calls: tuple[ToolCall, ...] = ()
+    """What it asks for, in this order."""
     reasoning: str | None = None
     refusal: str | None = None
+    """The model's words for not answering."""
     replay: tuple[Raw, ...] = ()
+    """Blocks of the provider's own, as JSON bytes."""
     usage: Usage | None = None
+    """What the host is to say of the cost; None: it says nothing."""
     finish: str | None = None
     chunk_size: int | None = None
     gate: Gate | None = None
+    """Awaited before each event, to hold the answer at a step; None: nothing holds it."""
     complete: bool = True
 
     def deltas(self) -> Iterator[Delta]:
@@ -97,6 +103,7 @@ class Broken(Struct, frozen=True, kw_only=True):
     """An answer whose stream fails with `error` after `after` events."""
 
     answer: Answer
+    """What would have come."""
     after: int
     error: ProviderError
 
@@ -105,6 +112,7 @@ class Hang(Struct, frozen=True, kw_only=True):
     """An answer whose stream sends `after` events and then waits until it is cancelled or closed."""
 
     answer: Answer
+    """What would have come."""
     after: int
 
 

@@ -30,14 +30,14 @@ CANCEL_POINTS = (*range(12), 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 
 class BrokenPromise(Struct, frozen=True):
-    """A check that failed: its name, and what was expected and found."""
+    """A `check` that failed, by its name; its `explanation` says what was expected and found."""
 
     check: str
     explanation: str
 
 
 class ConformanceError(HermesError):
-    """An implementation breaks promises of its Protocol; `broken` lists all that were found."""
+    """An implementation breaks promises of `protocol`, a name; `broken` lists all that were found."""
 
     def __init__(self, protocol: str, broken: Sequence[BrokenPromise]) -> None:
         self.protocol = protocol
