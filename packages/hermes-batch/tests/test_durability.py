@@ -11,9 +11,10 @@ from typing import Any
 import aiofiles.os
 import pytest
 
-from hermes_batch import BatchRunner, files
+from hermes_batch import BatchRunner
 from hermes_batch.checkpoint import Checkpoint, write_checkpoint
 from hermes_batch.files import AppendFile, replace_file
+from hermes_batch.files import calls as file_calls
 from hermes_batch.records import Record, decode_record
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.rows import BadRow
@@ -44,8 +45,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return look
 
-    monkeypatch.setattr(files, "_write_fd", watched(files._write_fd, "write"))
-    monkeypatch.setattr(files, "_fsync", watched(files._fsync, "sync"))
+    monkeypatch.setattr(file_calls, "write_fd", watched(file_calls.write_fd, "write"))
+    monkeypatch.setattr(file_calls, "fsync", watched(file_calls.fsync, "sync"))
     monkeypatch.setattr(aiofiles.os, "replace", watched(aiofiles.os.replace, "rename"))
     return seen
 

@@ -204,17 +204,17 @@ def test_rows_with_invented_tools_are_discarded_at_the_merge_and_kept_in_the_sha
 def test_syncs_are_spared_when_asked_for_and_no_row_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hermes_batch import files
+    from hermes_batch.files import calls
 
     syncs = 0
-    plain = files._fsync
+    plain = calls.fsync
 
     async def counting(fd: int) -> None:
         nonlocal syncs
         syncs += 1
         await plain(fd)
 
-    monkeypatch.setattr(files, "_fsync", counting)
+    monkeypatch.setattr(calls, "fsync", counting)
     prompts = [str(number) for number in range(60)]
     agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="a"))
 

@@ -74,6 +74,18 @@ def test_a_torn_tail_is_set_aside_and_whole_lines_are_kept(tmp_path: Path) -> No
     assert asyncio.run(mend_torn_tails(tmp_path)) == []
 
 
+def test_a_torn_tail_longer_than_many_reads_is_set_aside_whole(tmp_path: Path) -> None:
+    whole, torn = encode_record(record(0)), b"x" * (3 * 2**20 + 1)
+    shard = tmp_path / "shard-00001.jsonl"
+    shard.write_bytes(whole + torn)
+    assert asyncio.run(mend_torn_tails(tmp_path)) == ["shard-00001.jsonl"]
+    assert shard.read_bytes() == whole
+    assert shard.with_suffix(".torn").read_bytes() == torn
+    shard.write_bytes(torn)
+    asyncio.run(mend_torn_tails(tmp_path))
+    assert shard.read_bytes() == b""
+
+
 def test_a_record_whose_line_feed_alone_is_missing_is_torn_too(tmp_path: Path) -> None:
     asyncio.run(write(tmp_path, range(2)))
     shard = tmp_path / "shard-00001.jsonl"

@@ -1,0 +1,101 @@
+"""The calls that touch files: the only module of this wheel that hands any to a thread. aiofiles does it.
+
+`aiofiles.os.wrap` is used for the short list of calls that aiofiles does not offer. Whoever uses them takes
+them from this module by its name, so that a test can put something else in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiofiles.os
+
+from hermes_batch.supervision import finish
+from hermes_messages.arrivals import Arrival
+
+__all__ = [
+    "CHUNK",
+    "close_fd",
+    "copy_mode",
+    "flock",
+    "fsync",
+    "make_temporary",
+    "named",
+    "open_fd",
+    "read_at",
+    "read_fd",
+    "real_path",
+    "remove_directory",
+    "stat_fd",
+    "truncate_fd",
+    "write_all",
+    "write_fd",
+]
+
+CHUNK = 1 << 20
+"""Bytes that are read at once."""
+
+fsync = aiofiles.os.wrap(os.fsync)
+close_fd = aiofiles.os.wrap(os.close)
+stat_fd = aiofiles.os.wrap(os.fstat)
+read_fd = aiofiles.os.wrap(os.read)
+read_at = aiofiles.os.wrap(os.pread)
+write_fd = aiofiles.os.wrap(os.write)
+truncate_fd = aiofiles.os.wrap(os.ftruncate)
+flock = aiofiles.os.wrap(fcntl.flock)
+make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
+copy_mode = aiofiles.os.wrap(shutil.copymode)
+real_path = aiofiles.os.wrap(os.path.realpath)
+
+
+def _remove_directory(path: Path) -> None:
+    """Mostly it is empty, which costs one call instead of a dozen."""
+    try:
+        os.rmdir(path)  # noqa: PTH106 - what an agent did there may have any name
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+remove_directory = aiofiles.os.wrap(_remove_directory)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Give file errors the name of the file: those of a descriptor have none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def _open_at_once(arrival: Arrival[int], path: Path, flags: int) -> None:
+    arrival.come(os.open(path, flags, 0o644))
+
+
+_open_for = aiofiles.os.wrap(_open_at_once)
+
+
+async def open_fd(path: Path, flags: int) -> int:
+    """A descriptor; one that comes after a cancellation is closed again, however late."""
+    arrival = Arrival(os.close)
+    try:
+        await finish(_open_for(arrival, path, flags), what=f"opening {path}")
+    except asyncio.CancelledError:
+        arrival.give_up()
+        raise
+    return arrival.take()
+
+
+async def write_all(fd: int, data: bytes) -> None:
+    """Write all of `data` to a descriptor, however many calls it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[await write_fd(fd, view) :]

@@ -1,0 +1,78 @@
+"""Directories: what is in them, temporary ones, and names in them that last."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import aiofiles.os
+
+from hermes_batch.files import calls
+from hermes_batch.supervision import finish
+
+__all__ = [
+    "is_directory",
+    "list_names",
+    "make_directory",
+    "make_temporary_directory",
+    "path_exists",
+    "remove_leftovers",
+    "remove_tree",
+    "sync_directory",
+]
+
+_TEMPORARY_NAME = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+
+
+async def path_exists(path: Path) -> bool:
+    """Whether there is anything at `path`."""
+    return await aiofiles.os.path.exists(path)
+
+
+async def is_directory(path: str) -> bool:
+    """Whether there is a directory at `path`."""
+    return await aiofiles.os.path.isdir(path)
+
+
+async def list_names(directory: Path) -> list[str]:
+    """The sorted names in `directory`, none when it does not exist."""
+    try:
+        return sorted(await aiofiles.os.listdir(directory))
+    except FileNotFoundError:
+        return []
+
+
+async def make_directory(path: Path) -> None:
+    """Make `path` and its parents, if missing."""
+    await aiofiles.os.makedirs(path, exist_ok=True)
+
+
+async def make_temporary_directory(prefix: str, parent: str | None = None) -> Path:
+    """A new empty directory that only this user can read, in `parent` or where temporary files go."""
+    return Path(await finish(calls.make_temporary(prefix=prefix, dir=parent), what="making a directory"))
+
+
+async def remove_tree(path: Path) -> None:
+    """Remove `path` and all in it, as far as that can be done; what is gone already is no error."""
+    await finish(calls.remove_directory(path), what=f"removing {path}")
+
+
+async def remove_leftovers(directory: Path) -> None:
+    """Remove the temporary files that a killed process left in `directory` while it replaced a file."""
+    for name in await list_names(directory):
+        if _TEMPORARY_NAME.fullmatch(name):
+            await aiofiles.os.unlink(directory / name)
+
+
+async def sync_directory(directory: Path) -> None:
+    """Make new names in `directory` durable."""
+
+    async def sync() -> None:
+        fd = await calls.open_fd(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            await calls.fsync(fd)
+        finally:
+            await calls.close_fd(fd)
+
+    await finish(sync(), what=f"syncing {directory}")
