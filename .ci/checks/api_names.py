@@ -1,11 +1,11 @@
-"""Every name of ours in a public signature is public itself, and what is read most has a text.
+"""Every name of ours in a public signature is public itself, and every public field has a text.
 
     python .ci/checks/api_names.py [ROOT]
 
 hidden     a parameter, a result, a field or an alias that is public is written with a name that no module of
            .ci/api.toml has in its `__all__`: who uses it has no name for what they hold
-untold     a field of a class in the list `told` of .ci/api.toml has neither a text of its own nor a place, in
-           backticks, in that of its class
+untold     a field of a public class has neither a text of its own nor its name, in backticks, in that of the
+           class
 opaque     what the table `opaque` of .ci/api.toml lets through, with the reason, is still hidden and in use
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import griffe
@@ -28,7 +28,6 @@ def check(root: Path) -> Iterator[Finding]:
     settings = tomllib.loads((root / SETTINGS).read_text("utf-8"))
     opaque = set(settings.get("opaque", {}))
     packages = load_packages(root)
-    yield from untold(packages, settings.get("told", []))
     modules = [found for names in settings["modules"].values() for found in listed(packages, names)]
     public = {
         member.path: member
@@ -36,6 +35,7 @@ def check(root: Path) -> Iterator[Finding]:
         for name in module.exports or ()
         for member in [exported(module, str(name))]
     }
+    yield from untold(member for member in public.values() if isinstance(member, griffe.Class))
     uses = {
         (user, used)
         for member in public.values()
@@ -49,24 +49,27 @@ def check(root: Path) -> Iterator[Finding]:
         yield Finding(SETTINGS, 0, "opaque", f"no public signature is written with {name}, or it is public")
 
 
-def untold(packages: dict[str, griffe.Module], names: list[str]) -> Iterator[Finding]:
-    """What is to be told in the classes of these names and is not."""
-    for name in names:
-        home, _, last = name.rpartition(".")
-        modules = list(listed(packages, [home]))
-        found = exported(modules[0], last) if modules and last in modules[0].members else None
-        if not isinstance(found, griffe.Class):
-            yield Finding(SETTINGS, 0, "untold", f"{name} is no class")
-            continue
-        text = found.docstring.value if found.docstring else ""
-        for field, member in found.members.items():
-            is_field = isinstance(member, griffe.Attribute) and "property" not in member.labels
-            if is_field and is_public(field) and not (member.docstring or mentions(text, field)):
-                yield Finding(f"{name}.{field}", 0, "untold", "says nothing of what it holds")
+def untold(classes: Iterable[griffe.Class]) -> Iterator[Finding]:
+    """The fields of these classes that nothing is said of, those of their bases included."""
+    silent = {
+        field.path
+        for found in classes
+        for name, member in {**inherited(found), **found.members}.items()
+        if not name.startswith("_") and is_field(field := target(member)) and not field.docstring
+        if not any(mentions(home, name) for home in (found, field.parent))
+    }
+    for path in sorted(silent):
+        yield Finding(path, 0, "untold", "says nothing of what it holds")
 
 
-def mentions(text: str, field: str) -> bool:
-    """Whether a docstring has this name between backticks."""
+def is_field(member: griffe.Object) -> bool:
+    """Whether this is a value of a class or of its objects, and no property."""
+    return isinstance(member, griffe.Attribute) and "property" not in member.labels
+
+
+def mentions(home: griffe.Object | None, field: str) -> bool:
+    """Whether the docstring of a class has this name between backticks."""
+    text = home.docstring.value if home is not None and home.docstring else ""
     return bool(re.search(rf"`[^`]*\b{field}\b[^`]*`", text))
 
 

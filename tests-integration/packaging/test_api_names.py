@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 CHECK = Path(__file__).parents[2] / ".ci" / "checks" / "api_names.py"
-INNER = """
+INNER = '''
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -23,9 +23,10 @@ class Part: ...
 
 class Base:
     inherited: Part
+    """One part."""
 
 {public}
-"""
+'''
 HEAD = "from acme.inner import {name}\n__all__ = [{name!r}]\n"
 SETTINGS = '[modules]\nacme = ["acme", "acme.shown"]\n'
 SHOWN = "from acme.inner import Shown\n__all__ = ['Shown']\n"
@@ -55,7 +56,7 @@ HIDING = {
     ),
     "a_result": ("f", "async def f() -> list[Part]: ...", "f: hidden: is written with acme.inner.Part"),
     "a_method": ("C", "class C:\n    def __init__(self, a: Part) -> None: ...", "C.__init__: hidden"),
-    "a_field": ("C", "class C:\n    a: 'tuple[Part, ...]'", "C.a: hidden"),
+    "a_field": ("C", 'class C:\n    a: "tuple[Part, ...]"\n    """Parts."""', "C.a: hidden"),
     "an_inherited_field": ("C", "class C(Base): ...", "Base.inherited: hidden"),
     "a_property": ("C", "class C:\n    @property\n    def a(self) -> Part: ...", "C.a: hidden"),
     "an_alias": ("A", "A = Callable[[Part], None]", "A: hidden"),
@@ -89,10 +90,29 @@ def test_an_opaque_name_passes_as_long_as_it_is_needed(tmp_path: Path) -> None:
     assert unused.startswith(".ci/api.toml: opaque: no public signature is written with acme.inner.Part")
 
 
-def test_a_field_without_a_word_is_found_where_each_is_to_have_one(tmp_path: Path) -> None:
-    settings = 'told = ["acme.C", "acme.D"]\n' + SETTINGS
-    public = 'class C:\n    """`a` is one."""\n    a: int\n    b: int\n    """Two."""\n    c: int'
-    assert findings(tmp_path, "C", public, settings) == [
-        ".ci/api.toml: untold: acme.D is no class",
-        "acme.C.c: untold: says nothing of what it holds",
+FIELDS = '''
+class Above:
+    """`d` is there."""
+    d: int
+    e: int
+
+class C(Above):
+    """`a` is one."""
+    a: int
+    b: int
+    """Two."""
+    c: int
+    _f: int
+    def __init__(self) -> None:
+        self.g = 7
+        self.h = 8
+        """Eight."""
+    @property
+    def i(self) -> int: ...
+'''
+
+
+def test_a_field_that_nothing_is_said_of_is_found_also_in_a_base(tmp_path: Path) -> None:
+    assert findings(tmp_path, "C", FIELDS) == [
+        f"acme.inner.{name}: untold: says nothing of what it holds" for name in ("Above.e", "C.c", "C.g")
     ]

@@ -27,9 +27,13 @@ class ProviderRouting(Struct, frozen=True, kw_only=True):
     """Which hosts behind OpenRouter may serve the run (its `provider` request field)."""
 
     allowed: tuple[str, ...] = ()
+    """OpenRouter's names of the only hosts that may serve; empty: all may."""
     ignored: tuple[str, ...] = ()
+    """Hosts that may not."""
     order: tuple[str, ...] = ()
+    """Hosts to try first, in this order."""
     sort: str | None = None
+    """`price`, `throughput` or `latency`: which host comes first; None: OpenRouter balances."""
 
     def request_field(self) -> dict[str, JsonValue]:
         """The value of the request's `provider` field; {} when nothing is asked for.
@@ -59,6 +63,7 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     """
 
     toolsets: tuple[str, ...]
+    """What agents get whose row and run name none."""
     state_db: Path | None
     provider: str | None = None
     base_url: str | None = None
@@ -66,16 +71,24 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     model: str | None = None
     fallback_models: tuple[FallbackModel, ...] = ()
     provider_settings: Mapping[str, JsonValue] = {}
+    """The provider's own options by name."""
     routing: ProviderRouting = ProviderRouting()
+    """Only taken with OpenRouter."""
     ephemeral_system_prompt: str | None = None
+    """Sent behind the system message and never stored."""
     prefill_messages: tuple[Mapping[str, JsonValue], ...] = ()
+    """In OpenAI shape; sent before the conversation and never stored."""
     max_tokens: int | None = None
+    """The most that one answer may hold."""
     temperature: float | None = None
+    """None: the host's own."""
     reasoning_config: Mapping[str, JsonValue] | None = None
+    """`{"effort": "low"}` and the like, as `AIAgent` takes it."""
     image: str | None = None
     row_images: tuple[str, ...] = ()
     container_settings: Mapping[str, JsonValue] = {}
     approvals: Approvals = "deny"
+    """What becomes of calls that the policy asks about: there is nobody to ask."""
     hooks: tuple[object, ...] = ()
 
     def __repr__(self) -> str:

@@ -41,6 +41,7 @@ class RowJob(Struct, frozen=True, kw_only=True):
     """
 
     settings: RowSettings
+    """The same for all rows."""
     agents: AgentFactory | AgentOptions | str
     num_workers: int
 

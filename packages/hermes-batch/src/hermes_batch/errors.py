@@ -36,7 +36,7 @@ class DatasetError(ConfigurationError):
 
 
 class RunExistsError(ConfigurationError):
-    """The run has results already. Nothing was touched."""
+    """The run in `run_dir` has results already. Nothing was touched."""
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
@@ -46,7 +46,7 @@ class RunExistsError(ConfigurationError):
 
 
 class RunLockedError(ConfigurationError):
-    """Another live process works on this run. Nothing was touched."""
+    """Another live process works on the run in `run_dir`. `owner` says which. Nothing was touched."""
 
     def __init__(self, run_dir: Path, owner: str) -> None:
         self.run_dir = run_dir

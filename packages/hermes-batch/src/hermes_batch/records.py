@@ -29,8 +29,11 @@ class ToolStats(Struct, frozen=True):
     """How often a tool was called, and how the calls ended."""
 
     count: int = 0
+    """All calls."""
     success: int = 0
+    """Calls that ended with a result."""
     failure: int = 0
+    """Calls that failed, were denied, stopped or never run."""
 
 
 class Turn(Struct, frozen=True, rename={"from_": "from"}):
@@ -38,6 +41,7 @@ class Turn(Struct, frozen=True, rename={"from_": "from"}):
 
     from_: str
     value: str
+    """Text; reasoning, calls and results stand in tags in it."""
 
 
 class Record(Struct, frozen=True, kw_only=True):

@@ -17,12 +17,16 @@ class RowSettings(Struct, frozen=True, kw_only=True):
     of a row, of which there are `attempts` when the host fails. `image` is for rows that name none."""
 
     run_name: str
+    """Stands at the beginning of the ids of sessions."""
     distribution: Mapping[str, float]
     toolsets: tuple[str, ...] | None = None
     seed: int = 0
+    """Decides, with the row itself, which toolsets are drawn: the same in every run."""
     max_iterations: int = 10
+    """The most requests to the model in a turn, for rows that set none."""
     timeout_s: float | None = None
     require_reasoning: bool = True
+    """Rows without any reasoning are discarded."""
     attempts: int = 1
     image: str | None = None
 

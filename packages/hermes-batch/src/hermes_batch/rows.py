@@ -35,16 +35,23 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     turns: tuple[str | UserMessage, ...]
     history: tuple[JsonObject, ...] = ()
     id: str = ""
+    """The row's own, "" where it has none."""
     cwd: str | None = None
     system: str | None = None
+    """The system message; None: that of the run."""
     toolsets: tuple[str, ...] | None = None
+    """None: those of the run."""
     max_iterations: int | None = None
+    """None: that of the run."""
     metadata: Mapping[str, object] = {}
     image: str | None = None
 
 
 class BadRow(Struct, frozen=True, kw_only=True):
-    """A line that is no row, and why. It takes an index like any other row and ends as an error record."""
+    """A line that is no row, for a `reason` in words. It ends as an error record.
+
+    It takes an `index` like any other row; `line` counts from 1, `content_hash` is that of its bytes.
+    """
 
     index: int
     line: int

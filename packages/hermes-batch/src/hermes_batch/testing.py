@@ -104,6 +104,7 @@ class ScriptedAgent:
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
         self.closed: bool = False
+        """Whether `close` was called."""
 
     async def run_conversation(
         self,
@@ -129,8 +130,11 @@ class ScriptedAgents:
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour
         self.requests: list[AgentRequest] = []
+        """What was asked for, in order."""
         self.agents: list[ScriptedAgent] = []
+        """Those that were made, in order."""
         self.opened: int = 0
+        """How often the factory itself was opened."""
 
     async def open(self) -> None:
         """Note that it was opened."""

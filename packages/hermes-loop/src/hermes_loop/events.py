@@ -67,7 +67,7 @@ AnyCallback = Callable[..., Awaitable[None] | None]
 
 
 class TurnStarted(Struct, frozen=True, tag=True):
-    """The turn was admitted."""
+    """The turn `turn_id` of `session_id` was admitted; its tools run for `task_id`."""
 
     session_id: str
     task_id: str
@@ -81,26 +81,26 @@ class StepStarted(Struct, frozen=True, tag=True):
 
 
 class SteerDelivered(Struct, frozen=True, tag=True):
-    """A note of the host is part of the conversation now; the next request holds it."""
+    """The note `text` of the host is part of the conversation now; the next request holds it."""
 
     text: str
 
 
 class StepEnded(Struct, frozen=True, tag=True):
-    """The step is over. `usage` None: the host did not say."""
+    """The step `number` is over. `usage` None: the host did not say, or the step asked no model."""
 
     number: int
     usage: Usage | None
 
 
 class AttemptDiscarded(Struct, frozen=True, tag=True):
-    """Forget the text and reasoning since the step began: the attempt failed and is made again."""
+    """Forget the text and reasoning since the step began: the attempt failed, for a `reason` in words."""
 
     reason: str
 
 
 class RouteChanged(Struct, frozen=True, tag=True):
-    """The turn goes on with another route; `reason` is the kind of failure that the last one ended with."""
+    """The turn goes on with `model` at `provider`; `reason` is what kind of failure the last route had."""
 
     provider: str
     model: str
@@ -108,14 +108,14 @@ class RouteChanged(Struct, frozen=True, tag=True):
 
 
 class HookFailed(Struct, frozen=True, tag=True):
-    """A hook (`Class.method`) failed; the turn goes on without what it would have done."""
+    """A `hook` (`Class.method`) failed with `error`; the turn goes on without what it would have done."""
 
     hook: str
     error: str
 
 
 class ContextCompressed(Struct, frozen=True, tag=True):
-    """The older part of the conversation was replaced; sizes are estimates, in tokens."""
+    """Older messages were replaced; `tokens_before` and `tokens_after` are estimates of all of them."""
 
     tokens_before: int
     tokens_after: int
@@ -129,20 +129,20 @@ class StatusChanged(Struct, frozen=True, tag=True):
 
 
 class ToolStarted(Struct, frozen=True, tag=True):
-    """A tool begins."""
+    """A tool begins: `call` is as the model wrote it."""
 
     call: ToolCall
 
 
 class ToolProgressed(Struct, frozen=True, tag=True):
-    """A tool tells how it goes."""
+    """The tool of `call` tells how it goes: `text` is a line for people."""
 
     call: ToolCall
     text: str
 
 
 class ToolEnded(Struct, frozen=True, tag=True):
-    """A tool ended."""
+    """The tool of `call` ended, well or not: `result.status` tells."""
 
     call: ToolCall
     result: ToolMessage
@@ -176,8 +176,8 @@ TurnEvent = (
 
 
 class ModelCallStarted(Struct, frozen=True, tag=True):
-    """One attempt of a request begins: number `attempt` (from 1) of this request on this route. `host` is
-    where the provider says that it is."""
+    """One attempt of a request begins: number `attempt` (from 1) of this request on this route. `provider`
+    is the name of the provider, `host` where it says that it is."""
 
     provider: str
     host: str
@@ -186,15 +186,16 @@ class ModelCallStarted(Struct, frozen=True, tag=True):
 
 
 class ModelCallEnded(Struct, frozen=True, tag=True):
-    """The attempt is over: with a response, or with what it failed with. With neither an interrupt of the
-    turn cut it short."""
+    """The attempt is over, with a `response`, or with the `error` that it failed with. With neither an
+    interrupt of the turn cut it short."""
 
     response: ChatResponse | None = None
     error: BaseException | None = None
 
 
 class SummaryCallEnded(Struct, frozen=True, tag=True):
-    """A compressor had a model write a summary; how long that took is not known."""
+    """A compressor had a model at `provider` write a summary: what was the `request`, what the `response`.
+    How long that took is not known."""
 
     provider: str
     request: ChatRequest

@@ -41,13 +41,19 @@ class WholeTurnContext(Struct, frozen=True, kw_only=True):
     """
 
     session_id: str
+    """The conversation."""
     task_id: str
+    """What tools run for: their folders and processes go by it."""
     turn_id: str
+    """New with every turn."""
     cwd: str
+    """The directory that relative paths start at."""
     system_prompt: str
+    """"" where there is none."""
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     interrupt: InterruptSignal
+    """Set when the turn is interrupted, which cancels the runtime too."""
     show: Callable[[TextDelta | ReasoningDelta], Awaitable[None]]
     record: Callable[[AssistantMessage | ToolMessage], Awaitable[None]]
 
@@ -56,8 +62,10 @@ class WholeTurnAnswer(Struct, frozen=True, kw_only=True):
     """How a runtime ended a turn: its final message, which has no calls. `usage` None: it did not say."""
 
     message: AssistantMessage
+    """What the user is answered."""
     usage: Usage | None = None
     api_calls: int = 1
+    """Requests that the runtime made, for the turn's account."""
 
 
 @runtime_checkable

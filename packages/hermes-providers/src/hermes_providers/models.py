@@ -23,11 +23,17 @@ class KnownModel(Struct, frozen=True, kw_only=True):
     """One model of one vendor. Sizes are in tokens. `reasons` says that it may think before it answers."""
 
     vendor: str
+    """Who makes it: `openai`, `anthropic`, ..."""
     model: str
+    """The vendor's name for it, without the date that versions end with."""
     context_window: int | None = None
+    """The most that prompt and answer may come to together; None: unknown."""
     max_output_tokens: int | None = None
+    """The most that one answer may hold; None: unknown."""
     price: Price | None = None
+    """None: unknown, and so is what requests cost."""
     supports_images: bool | None = None
+    """None: unknown."""
     reasons: bool = False
 
 

@@ -22,9 +22,13 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     input: Dollars
+    """Tokens of the prompt that no cache held."""
     output: Dollars
+    """Generated tokens, reasoning included."""
     cache_read: Dollars | None = None
+    """Tokens of the prompt that came from a cache."""
     cache_write: Dollars | None = None
+    """Tokens of the prompt that were put into one."""
     as_of: str = ""
     long_above: int | None = None
     long_prompt: Price | None = None

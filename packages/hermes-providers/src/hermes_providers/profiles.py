@@ -94,6 +94,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     path: str = "/chat/completions"
     system_role: Literal["system", "developer"] = "system"
+    """The role under which the system message is sent."""
     max_tokens_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     stream_usage: bool = True
     empty_content: Literal["null", "empty_string", "omit"] = "null"
@@ -136,13 +137,17 @@ class Profile(Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    """What `provider=` finds it by."""
     base_url: str | None
     wire: WireName = "openai_chat"
     auth: AuthHeader = AuthHeader()
+    """The header that carries the key, and what stands before it."""
     key_variables: tuple[str, ...] = ()
     needs_key: bool = True
     headers: tuple[tuple[str, str], ...] = ()
+    """Sent with every request; those of the caller win."""
     default_model: str | None = None
+    """Asked for when nothing names one; None: the caller must."""
     quirks: ChatQuirks = ChatQuirks()
     wire_quirks: Struct | None = None
     routing: bool = False

@@ -31,13 +31,20 @@ class Route(Struct, frozen=True, kw_only=True):
     """
 
     provider: str
+    """The name for messages, errors and accounts."""
     base_url: str
+    """Without the path of the wire."""
     auth: AuthHeader = AuthHeader()
+    """The header that carries the key."""
     keys: KeySource = _NO_KEY
+    """Where each request gets its key from; by default there is none."""
     headers: Mapping[str, str] = {}
+    """Sent with every request."""
     timeouts: Timeouts = Timeouts()
+    """For requests to models that do not reason."""
     reasoning_timeouts: Timeouts = Timeouts().for_reasoning()
     default_model: str | None = None
+    """Asked for when a request names none."""
     info: ModelInfo = ModelInfo()
     prices: Mapping[str, Price] = {}
     hidden: tuple[str, ...] = ()

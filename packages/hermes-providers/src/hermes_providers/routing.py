@@ -13,9 +13,13 @@ class MaxPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """The most that a request may cost: US dollars for a million tokens, or for one request or image."""
 
     prompt: float | None = None
+    """A million tokens of the prompt."""
     completion: float | None = None
+    """A million tokens of the answer."""
     request: float | None = None
+    """One request, whatever its size."""
     image: float | None = None
+    """One image in the prompt."""
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -36,5 +40,8 @@ class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     zdr: bool | None = None
     enforce_distillable_text: bool | None = None
     quantizations: tuple[str, ...] = ()
+    """Weights that are taken (`fp8`, `bf16`, ...); empty: any."""
     sort: Literal["price", "throughput", "latency"] | None = None
+    """What the hosts are ordered by, instead of OpenRouter's balance."""
     max_price: MaxPrice | None = None
+    """Dearer hosts are left out."""

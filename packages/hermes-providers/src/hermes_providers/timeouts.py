@@ -24,10 +24,12 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     """
 
     connect_s: float | None = 10.0
+    """To a connection, TLS included."""
     first_event_s: float | None = 300.0
     between_events_s: float | None = 300.0
     after_finish_s: float = 5.0
     total_s: float | None = None
+    """For a whole request, from its sending to the end of its answer."""
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():

@@ -23,9 +23,13 @@ class CallRecord(Struct, frozen=True, kw_only=True):
     """One report of usage, as `update_token_counts` got it. `created_at`: seconds since the epoch."""
 
     model: str | None
+    """Who was asked; None: the report did not say."""
     provider: str | None
+    """The host of it; None: the report did not say."""
     api_calls: int
+    """Requests that the report stands for."""
     usage: Usage
+    """Of these requests together."""
     created_at: float
 
 
@@ -35,15 +39,20 @@ class InterruptedCall(Struct, frozen=True):
     round: ToolRound
     position: int
     call: ToolCall
+    """What the model asked for; whether it ran is not known."""
 
 
 class ModelUsage(Struct, frozen=True, kw_only=True):
     """What one model of one provider cost. A figure that no call reported is None."""
 
     model: str | None
+    """None: reports that named none."""
     provider: str | None
+    """None: reports that named none."""
     api_calls: int
+    """Requests, all reports together."""
     usage: Usage
+    """Sums over these."""
 
 
 class Conversations(NamedTuple):
@@ -59,7 +68,9 @@ class RetentionReport(Struct, frozen=True):
     """Sessions that were deleted or archived, or would be; `characters` counts their text and data."""
 
     session_ids: tuple[str, ...]
+    """Which, oldest first."""
     messages: int
+    """How many were in them."""
     characters: int
 
 
@@ -67,6 +78,9 @@ class ImportReport(Struct, frozen=True):
     """What an import added. `skipped` are the ids of sessions that were there before: they are left alone."""
 
     sessions: int
+    """How many were added."""
     messages: int
+    """How many were added with them."""
     skipped: tuple[str, ...]
     unreadable_rows: int = 0
+    """Rows that could not be read, and those of sessions that can not be stored."""

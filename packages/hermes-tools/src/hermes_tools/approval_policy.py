@@ -40,7 +40,9 @@ class Judgement(Struct, frozen=True):
     """What the policy says of one call, and why."""
 
     action: ApprovalAction
+    """What is done with the call."""
     reason: str = ""
+    """In words, for the host and the model; "" where the call is allowed."""
 
 
 class ApprovalRule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,9 +55,11 @@ class ApprovalRule(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     action: ApprovalAction
+    """`allow`, `ask` or `deny`."""
     tool: str = "*"
     pattern: str | None = None
     reason: str = ""
+    """What the model and who is asked are told; "": a text is made from the rule."""
 
 
 class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,6 +73,7 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     rules: tuple[ApprovalRule, ...] = ()
+    """In the order in which they are tried."""
     dangerous: ApprovalAction = "ask"
     default: ApprovalAction = "allow"
     command_arguments: tuple[str, ...] = ("command", "cmd")

@@ -46,8 +46,10 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
     """One snapshot. `created_at` is in seconds since the epoch, `left_out` names files too large for it."""
 
     id: str
+    """What `restore` and `diff` take."""
     created_at: float
     label: str
+    """Why it was taken, for people."""
     left_out: tuple[str, ...] = ()
 
 

@@ -41,6 +41,7 @@ class CallContext:
         self._partial: Callable[[], str] | None = None
         self._reported: list[str] = []
         self.end_of_path: Callable[[Invocation], Awaitable[Outcome]]
+        """What runs the tool itself, behind all middleware; set when the call begins."""
         self.resources = resources
         self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots

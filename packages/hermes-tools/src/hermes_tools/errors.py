@@ -51,6 +51,7 @@ class PathRefusedError(HermesError):
 class FileNotWrittenError(ToolFailure):
     """A file that the system did not let us write (disk full, size limit, permission).
 
+    `path` is the file, `reason` what the system said.
     `kept` says what is there now: each file is replaced in one step, so it is the old one or nothing.
     """
 

@@ -56,7 +56,9 @@ class Outcome(msgspec.Struct, frozen=True):
     """
 
     text: str
+    """What the model reads."""
     status: ToolStatus = "ok"
+    """`ok`, or the way in which it failed."""
     pending: str = ""
 
     def saying(self, text: str) -> Outcome:
@@ -73,11 +75,16 @@ class Invocation(msgspec.Struct, frozen=True):
 
     position: int
     call: ToolCall
+    """As the model wrote it."""
     tool: Tool
     arguments: JsonObject
+    """Read and brought to the types of `schema`."""
     context: CallContext
+    """What the tool is given, and more."""
     budget: RoundBudget
+    """What the round may still show the model."""
     schema: JsonObject
+    """The JSON schema of the tool's parameters."""
     output_limit: int | None = None
     decision: ApprovalDecision | None = None
 
@@ -109,6 +116,7 @@ class Insert(msgspec.Struct, frozen=True):
     """A middleware of the user's and the station that it is to stand `before` or `after`."""
 
     middleware: Middleware
+    """An async `(call, next)`."""
     before: str | None = None
     after: str | None = None
 

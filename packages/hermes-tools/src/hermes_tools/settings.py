@@ -48,9 +48,13 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool = False
     checkpoint_tools: tuple[str, ...] = ("write_file", "patch", "terminal", "process")
     checkpoint_directory: str | None = None
+    """Where snapshots are kept; None: `$HERMES_HOME/checkpoints`."""
     checkpoint_file_limit: int = 10_000_000
+    """Larger files are left out, in bytes."""
     checkpoint_files_limit: int = 20_000
+    """Directories with more files get no snapshot."""
     checkpoint_keep: int = 50
+    """Snapshots of a directory that are kept, the latest ones."""
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, JsonValue]) -> ExecutorSettings:

@@ -52,9 +52,13 @@ class FunctionTool(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     spec: ToolSpec
+    """What the model is told of it."""
     function: ToolFunction
+    """What `@tool` stood over."""
     arguments_type: type[msgspec.Struct]
+    """Made from the signature; arguments are read into it."""
     scheduling: Scheduling = "sequential"
+    """Whether calls of it may overlap with others."""
     context_parameter: str | None = None
     timeout_s: float | None = None
     output_limit: int | None = None

@@ -37,7 +37,9 @@ class ToolGroup(Struct, frozen=True):
     """A toolset without state."""
 
     name: str
+    """What `enabled_toolsets` finds it by."""
     tools: tuple[Tool, ...]
+    """In the order in which the model is shown them."""
 
 
 @runtime_checkable

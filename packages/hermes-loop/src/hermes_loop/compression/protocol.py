@@ -28,14 +28,18 @@ class CompressionContext(Struct, frozen=True, kw_only=True):
     `report` of each answer that it got, as it comes, so that the turn accounts for it whatever follows."""
 
     session_id: str
+    """The conversation that is made smaller."""
     provider: Provider
+    """Opened; a summary may be asked of it."""
     model: str
+    """What the turn asks of that provider."""
     sleep: Callable[[float], Awaitable[None]]
+    """Waits so many seconds."""
     report: Callable[[Provider, ChatRequest, ChatResponse], None]
 
 
 class Compressed(Struct, frozen=True):
-    """What takes the place of the planned messages."""
+    """The `messages` that take the place of the planned ones."""
 
     messages: tuple[Message, ...]
 

@@ -38,7 +38,7 @@ GUIDANCE = (
 
 
 class Skill(Struct, frozen=True):
-    """One skill: its name and description from the head of its file, and its folder."""
+    """One skill: its `name` and `description` from the head of its file, and its opened `folder`."""
 
     name: str
     description: str

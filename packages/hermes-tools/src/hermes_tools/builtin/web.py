@@ -57,6 +57,7 @@ class WebToolset:
     """The toolset `web`. `search` is an object that finds things; without one `web_search` is absent."""
 
     name = "web"
+    """What `enabled_toolsets` finds it by."""
 
     def __init__(self, search: SearchBackend | None = None, settings: WebSettings | None = None) -> None:
         """Raises `ConfigurationError` for settings that can not work."""

@@ -18,8 +18,11 @@ class SearchResult(Struct, frozen=True):
     """One hit of a search engine."""
 
     title: str
+    """Shown to the model as a line; may be empty."""
     url: str
+    """Where the page is."""
     snippet: str = ""
+    """A few words of the page; "" where the engine gave none."""
 
 
 class SearchBackend(Protocol):

@@ -18,11 +18,17 @@ class ReconnectLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Times are in seconds."""
 
     attempts: int = 5
+    """Starts in a row before the server is parked."""
     first_pause_s: float = 1.0
+    """Before the third start; the second comes at once, later pauses double."""
     longest_pause_s: float = 30.0
+    """Where the doubling ends."""
     park_s: float = 300.0
+    """Between starts from then on."""
     healthy_after_s: float = 30.0
+    """A connection that worked for so long counts as a success: counting begins anew."""
     patience: float = 10.0
+    """A start that failed after t seconds keeps the next one off for this many times t."""
 
 
 class ReconnectBudget:

@@ -35,6 +35,7 @@ class ToolFilter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     include: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
+    """Left out, even if `include` names them."""
     resources: bool = False
 
     def takes(self, name: str) -> bool:
@@ -51,14 +52,19 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    """Stands before the names of its tools (`mcp_NAME_tool`)."""
     command: str
+    """The program, looked up in PATH; no shell reads it."""
     args: tuple[str, ...] = ()
+    """One string for each argument."""
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    """Where it starts; None: where this process is."""
     timeout: float = 120.0
     connect_timeout: float = 30.0
     protocol: ProtocolChoice = "auto"
     tools: ToolFilter = ToolFilter()
+    """Which of its tools are offered; by default all."""
 
     def __repr__(self) -> str:
         return f"StdioServer(name={self.name!r}, command={self.command!r}, env={sorted(self.env)})"
@@ -69,12 +75,18 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     and of the address only the host."""
 
     name: str
+    """Stands before the names of its tools."""
     url: str
+    """`https://...`, the endpoint itself."""
     headers: Mapping[str, str] = {}
     timeout: float = 120.0
+    """Bounds one call, in seconds."""
     connect_timeout: float = 30.0
+    """Bounds the way to the end of the handshake, in seconds."""
     protocol: ProtocolChoice = "auto"
+    """As in `StdioServer`."""
     tools: ToolFilter = ToolFilter()
+    """Which of its tools are offered; by default all."""
 
     def __repr__(self) -> str:
         return (

@@ -51,6 +51,7 @@ class McpToolset:
     """The tools of `servers`. Nothing is started before the first `refresh`; `close` ends all of them."""
 
     name = "mcp"
+    """The same for all servers together."""
 
     def __init__(
         self,
