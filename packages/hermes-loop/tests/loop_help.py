@@ -11,7 +11,7 @@ from hermes_messages.approvals import Later
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor
 
-__all__ = ["later", "look", "make", "provider_of", "run"]
+__all__ = ["later", "look", "make", "provider_of", "run", "time_passes"]
 
 
 async def look(arguments: JsonObject) -> str:
@@ -20,6 +20,13 @@ async def look(arguments: JsonObject) -> str:
 
 async def later(_: ToolCall, __: str) -> Later:
     return Later()
+
+
+def time_passes(seconds: float) -> None:
+    """For the running loop, at once: what was to happen meanwhile is due, and nothing else has moved."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
 
 
 def make(*script: ScriptStep, **options: Any) -> AIAgent:

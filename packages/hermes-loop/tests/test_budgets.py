@@ -34,7 +34,7 @@ from hermes_messages.testing import (
     hang,
     text,
 )
-from loop_help import look, make
+from loop_help import look, make, time_passes
 
 PRICED = Usage(input_tokens=100, output_tokens=10, cost_usd=0.25)
 UNPRICED = Usage(input_tokens=100, output_tokens=10)
@@ -129,16 +129,17 @@ class TestTokensAndCost:
 class TestTime:
     def test_the_time_budget_ends_a_call_that_hangs_and_keeps_its_text(self) -> None:
         store = MemoryStore()
-        agent = make(hang(text("half an answer"), after=1), session_db=store, budget=Budget(seconds=0.05))
-        result = run(agent)
+        agent = make(hang(text("half an answer"), after=1), session_db=store, budget=Budget(seconds=600))
+        result = run(agent, stream_callback=lambda _: time_passes(600))
         assert ends(result) == ("budget_exhausted", "half an answer", 1)
-        assert "the time budget of 0.05 s is spent" in str(result["error"])
+        assert "the time budget of 600 s is spent" in str(result["error"])
         assert not result["interrupted"]
         assert isinstance(store.messages("s")[-1], AssistantMessage)
 
     def test_the_time_budget_stops_tools_and_their_calls_get_results(self) -> None:
         async def sleeper(_: JsonObject) -> str:
-            await asyncio.sleep(3600)
+            time_passes(600)
+            await asyncio.Event().wait()
             return "never"
 
         store = MemoryStore()
@@ -147,7 +148,7 @@ class TestTime:
             tools=SimpleExecutor({"sleeper": sleeper}),
             session_db=store,
             session_id="s",
-            budget=Budget(seconds=0.05),
+            budget=Budget(seconds=600),
         )
         result = run(agent)
         assert result["turn_exit_reason"] == "budget_exhausted"
@@ -157,11 +158,11 @@ class TestTime:
         assert validate(store.messages("s")) == []
 
     def test_the_next_turn_has_its_time_anew(self) -> None:
-        agent = make(hang(), text("fine"), budget=Budget(seconds=0.05))
+        agent = make(hang(text("so"), after=1), text("fine"), budget=Budget(seconds=600))
 
         async def main() -> None:
             async with agent:
-                first = await agent.run_conversation("1")
+                first = await agent.run_conversation("1", stream_callback=lambda _: time_passes(600))
                 second = await agent.run_conversation("2")
                 assert first["turn_exit_reason"] == "budget_exhausted"
                 assert ends(second) == ("text_response", "fine", 1)
@@ -243,8 +244,12 @@ class TestBestAnswer:
             agent.steer("Check it once more.")
             return text("The whole report.")
 
-        agent = make(report, hang(text("I'll now st"), after=1), session_db=store, budget=Budget(seconds=0.1))
-        result = run(agent)
+        def show(piece: str) -> None:
+            if piece.startswith("I'll"):
+                time_passes(600)
+
+        agent = make(report, hang(text("I'll now st"), after=1), session_db=store, budget=Budget(seconds=600))
+        result = run(agent, stream_callback=show)
         assert ends(result) == ("budget_exhausted", "The whole report.", 2)
         stored = store.messages("s")
         assert stored[-1] == UserMessage("Check it once more.")

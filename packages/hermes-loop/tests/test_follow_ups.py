@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hermes_loop import AIAgent, FollowUp, SteerDelivered, TurnEvent, TurnStarted
+from hermes_loop.shielding import Bounds
 from hermes_messages import ConfigurationError, JsonObject, UserMessage, validate
 from hermes_messages.testing import (
     MemoryStore,
@@ -140,6 +141,14 @@ def test_one_that_is_withdrawn_before_its_turn_is_never_sent() -> None:
     asyncio.run(main())
 
 
+@pytest.fixture
+def long_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close that waits for what does not end does so longer than any machine stands still."""
+    monkeypatch.setattr("hermes_loop.lifecycle.CLOSE_LIMIT_S", 900.0)
+    monkeypatch.setattr("hermes_loop.lifecycle.CLOSE_BOUNDS", Bounds(limit_s=3600.0))
+
+
+@pytest.mark.usefixtures("long_closes")
 @pytest.mark.parametrize("steps", range(4))
 def test_a_closed_agent_refuses_what_has_not_begun_and_says_so(steps: int) -> None:
     async def main() -> None:
@@ -151,7 +160,7 @@ def test_a_closed_agent_refuses_what_has_not_begun_and_says_so(steps: int) -> No
             waiting = [agent.follow_up("one"), agent.follow_up("two")]
             for _ in range(steps):
                 await asyncio.sleep(0)
-            async with asyncio.timeout(5):  # less than a close waits for what does not end
+            async with asyncio.timeout(300):  # less than this close waits for what does not end
                 await agent.close()
         assert (await turn)["turn_exit_reason"] == "interrupted"
         for follow_up in waiting:
@@ -176,6 +185,7 @@ def test_a_close_while_its_own_turn_runs_ends_that_turn() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.usefixtures("long_closes")
 def test_a_close_in_its_own_turn_ends_that_turn_and_refuses_the_next() -> None:
     async def main() -> None:
         async def close(_: JsonObject) -> str:
@@ -183,7 +193,7 @@ def test_a_close_in_its_own_turn_ends_that_turn_and_refuses_the_next() -> None:
             return "closed"
 
         agent, _ = make(calls(call("close")), text("never"), tools=SimpleExecutor({"close": close}))
-        async with asyncio.timeout(5):  # less than a close waits for what does not end
+        async with asyncio.timeout(300):  # less than this close waits for what does not end
             first, second = agent.follow_up("go"), agent.follow_up("on")
             assert (await first)["turn_exit_reason"] == "interrupted"
             with pytest.raises(ConfigurationError, match="nothing was sent"):

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from hermes_loop.shielding import Bounds, abandoned_tasks, finish_despite_cancel
+from hermes_messages.testing import StepGate
 
 QUICK = Bounds(limit_s=0.2, after_cancel_s=0.1, grace_s=0.05)
 
@@ -160,6 +161,35 @@ def test_a_cancel_shortens_the_wait_and_wins_over_the_timeout() -> None:
         with pytest.raises(asyncio.CancelledError) as caught:
             await task
         assert isinstance(caught.value.__cause__, TimeoutError)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_process_that_stood_still_gives_the_work_the_rest_of_its_time(cancelled: bool) -> None:
+    async def main() -> None:
+        loop, gate = asyncio.get_running_loop(), StepGate()
+        stood_still_s, before = 0.0, loop.time
+        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
+        done: list[bool] = []
+
+        async def work() -> None:
+            await gate()
+            done.append(True)
+
+        task = asyncio.create_task(finish_despite_cancel(work, Bounds(limit_s=300, after_cancel_s=300)))
+        await gate.reached()
+        if cancelled:
+            task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        stood_still_s = 3600.0
+        for _ in range(10):
+            await asyncio.sleep(0)
+        gate.open()
+        await asyncio.wait({task})
+        assert task.cancelled() == cancelled
+        assert done == [True]
 
     asyncio.run(main())
 

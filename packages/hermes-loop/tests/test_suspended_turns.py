@@ -30,7 +30,7 @@ from hermes_messages.testing import (
     calls,
     text,
 )
-from loop_help import later
+from loop_help import later, time_passes
 
 ASK = calls(
     call("look", {"at": "a"}, id="1"), call("drop", {"it": "b"}, id="2"), call("drop", {"it": "c"}, id="3")
@@ -347,10 +347,11 @@ def test_a_resume_whose_lease_is_lost_writes_nothing_more() -> None:
         async def steal() -> None:
             now[0] += 60
             assert await store.try_acquire_session_turn_lease("s", "other", 1000)
+            time_passes(60)
             await asyncio.Event().wait()
 
         world.gate = steal
-        async with world.agent(text("Clean."), lease_ttl_s=0.03) as agent:
+        async with world.agent(text("Clean."), lease_ttl_s=60) as agent:
             result = await agent.resume({"2": True, "3": True})
         assert (result["turn_exit_reason"], result["saved"]) == ("lease_lost", False)
         assert world.results() == [("1", "ok")]

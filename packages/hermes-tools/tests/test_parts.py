@@ -151,6 +151,30 @@ def test_a_clean_up_is_finished_although_it_is_cancelled_twice(run_async: Any) -
     run_async(main())
 
 
+def test_a_process_that_stood_still_gives_a_clean_up_the_rest_of_its_time() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        stood_still_s, before = 0.0, loop.time
+        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
+        go_on = asyncio.Event()
+        done: list[bool] = []
+
+        async def work() -> None:
+            await go_on.wait()
+            done.append(True)
+
+        task = asyncio.ensure_future(finish_despite_cancel(work, 300))
+        await asyncio.sleep(0)
+        stood_still_s = 3600.0
+        for _ in range(10):
+            await asyncio.sleep(0)
+        go_on.set()
+        await task
+        assert done == [True]
+
+    asyncio.run(main())
+
+
 def test_a_clean_up_that_never_ends_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         over = False

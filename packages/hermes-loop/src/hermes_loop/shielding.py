@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 class Bounds(Struct, frozen=True, kw_only=True):
     """How long work may take, in seconds: `limit_s` in all, `after_cancel_s` once a cancellation came,
-    and `grace_s` to react to being cancelled itself before it is abandoned."""
+    and `grace_s` to react to being cancelled itself before it is abandoned.
+
+    Only time in which the event loop runs counts: of a moment in which the process stands still (it was
+    stopped, its machine slept), the first half second."""
 
     limit_s: float = 30.0
     after_cancel_s: float = 5.0
@@ -36,6 +39,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 DEFAULT_BOUNDS: Final = Bounds()
 
+_MOMENT_S: Final = 0.5
 _abandoned: set[asyncio.Task[object]] = set()
 _runs: set[asyncio.Task[object]] = set()
 
@@ -46,41 +50,36 @@ def abandoned_tasks() -> int:
 
 
 class _Waiter:
-    """Waits for one task at a time, remembers cancellations, keeps to the deadline."""
+    """Waits for one task at a time, remembers cancellations, keeps to the limit."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._clock = asyncio.get_running_loop().time
         self._bounds = bounds
-        self._deadline = self._clock() + bounds.limit_s
+        self._left = bounds.limit_s
         self.cancelled: asyncio.CancelledError | None = None
 
     async def wait(self, task: asyncio.Task[T]) -> bool:
-        """Wait until `task` is done or the deadline is past; whether it is done."""
-        while not task.done():
-            left = self._deadline - self._clock()
-            if left <= 0:
-                return False
-            await self._wait_once(task, left)
-        return True
+        """Wait until `task` is done or no time is left; whether it is done."""
+        while not task.done() and self._left > 0:
+            await self._wait_once(task)
+        return task.done()
 
     async def stop(self, task: asyncio.Task[T]) -> bool:
         """Cancel `task` once and wait one grace for it; whether it is done."""
         task.cancel()
-        end = self._clock() + self._bounds.grace_s
-        while not task.done():
-            left = end - self._clock()
-            if left <= 0:
-                return False
-            await self._wait_once(task, left)
-        return True
+        self._left = self._bounds.grace_s
+        return await self.wait(task)
 
-    async def _wait_once(self, task: asyncio.Task[T], seconds: float) -> None:
+    async def _wait_once(self, task: asyncio.Task[T]) -> None:
+        started, longest = self._clock(), min(self._left, _MOMENT_S)
+        most = self._left
         try:
-            await asyncio.wait({task}, timeout=seconds)
+            await asyncio.wait({task}, timeout=longest)
         except asyncio.CancelledError as error:
             if self.cancelled is None:
-                self._deadline = min(self._deadline, self._clock() + self._bounds.after_cancel_s)
+                most = self._bounds.after_cancel_s
             self.cancelled = error
+        self._left = min(self._left - min(self._clock() - started, longest), most)
 
 
 async def finish_despite_cancel(

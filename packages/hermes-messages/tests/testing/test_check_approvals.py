@@ -176,7 +176,7 @@ BROKEN: list[tuple[Callable[[Sequence[Tool]], Asking], str]] = [
 
 
 def test_the_simple_executor_passes() -> None:
-    asyncio.run(check_approvals(Asking))
+    asyncio.run(check_approvals(Asking, limit_s=600))
 
 
 @pytest.mark.parametrize(("make", "promise"), BROKEN)

@@ -301,7 +301,7 @@ BROKEN: list[tuple[Callable[[Sequence[Tool]], ToolExecutor], str]] = [
 
 
 def test_the_simple_executor_passes() -> None:
-    asyncio.run(check_executor(SimpleExecutor))
+    asyncio.run(check_executor(SimpleExecutor, limit_s=600))
 
 
 def test_an_executor_may_be_made_asynchronously() -> None:
@@ -309,7 +309,7 @@ def test_an_executor_may_be_made_asynchronously() -> None:
         await asyncio.sleep(0)
         return SimpleExecutor(tools)
 
-    asyncio.run(check_executor(make))
+    asyncio.run(check_executor(make, limit_s=600))
 
 
 @pytest.mark.parametrize(("make", "promise"), BROKEN)

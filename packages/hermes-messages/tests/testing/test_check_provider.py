@@ -332,9 +332,11 @@ BROKEN: list[tuple[Callable[[], Provider], str]] = [
 ]
 
 
-def broken_promises(make: Callable[[], Provider], failing: Callable[[], Provider] | None = None) -> set[str]:
+def broken_promises(
+    make: Callable[[], Provider], failing: Callable[[], Provider] | None = None, *, limit_s: float = 2
+) -> set[str]:
     with pytest.raises(ConformanceError) as caught:
-        asyncio.run(check_provider(make, make_failing=failing, limit_s=2))
+        asyncio.run(check_provider(make, make_failing=failing, limit_s=limit_s))
     assert all(promise.check in str(caught.value) for promise in caught.value.broken)
     return {promise.check for promise in caught.value.broken}
 
@@ -343,12 +345,14 @@ def broken_promises(make: Callable[[], Provider], failing: Callable[[], Provider
 def test_a_good_provider_passes(answer: Answer) -> None:
     steps = [error(ErrorKind.SERVER), broken(text("abc", chunk_size=1), after=2, error=ErrorKind.TRANSPORT)]
     asyncio.run(
-        check_provider(lambda: Good(answer), make_failing=lambda: ScriptedProvider(itertools.cycle(steps)))
+        check_provider(
+            lambda: Good(answer), make_failing=lambda: ScriptedProvider(itertools.cycle(steps)), limit_s=600
+        )
     )
 
 
 def test_a_provider_with_a_key_passes() -> None:
-    asyncio.run(check_provider(Keyed))
+    asyncio.run(check_provider(Keyed, limit_s=600))
 
 
 def test_a_provider_may_be_made_asynchronously() -> None:
@@ -356,7 +360,7 @@ def test_a_provider_may_be_made_asynchronously() -> None:
         await asyncio.sleep(0)
         return Good()
 
-    asyncio.run(check_provider(make))
+    asyncio.run(check_provider(make, limit_s=600))
 
 
 @pytest.mark.parametrize(("make", "promise"), BROKEN)
@@ -365,7 +369,7 @@ def test_a_broken_promise_is_found(make: Callable[[], Provider], promise: str) -
 
 
 def test_a_failing_host_that_answers_as_if_nothing_were() -> None:
-    assert broken_promises(Good, failing=Good) == {"a_failure_is_a_provider_error"}
+    assert broken_promises(Good, failing=Good, limit_s=600) == {"a_failure_is_a_provider_error"}
 
 
 def test_every_check_was_seen_to_fail() -> None:
@@ -381,6 +385,6 @@ def test_a_provider_without_default_model_needs_a_request() -> None:
             return None
 
     request = ChatRequest(model="m", history=History.of([UserMessage("hi")]))
-    asyncio.run(check_provider(ManyModels, request=request))
+    asyncio.run(check_provider(ManyModels, request=request, limit_s=600))
     with pytest.raises(ConformanceError, match="give check_provider a request"):
-        asyncio.run(check_provider(ManyModels))
+        asyncio.run(check_provider(ManyModels, limit_s=600))

@@ -495,7 +495,7 @@ BROKEN: list[tuple[Callable[[], SessionStore], str]] = [
 
 
 def test_the_memory_store_passes() -> None:
-    asyncio.run(check_store(MemoryStore))
+    asyncio.run(check_store(MemoryStore, limit_s=600))
 
 
 def test_stores_on_the_same_data_pass() -> None:
@@ -508,12 +508,12 @@ def test_stores_on_the_same_data_pass() -> None:
             self._leases = shared._leases
             self._lease_numbers = shared._lease_numbers
 
-    asyncio.run(check_store(View, reopen=View))
+    asyncio.run(check_store(View, reopen=View, limit_s=600))
 
 
 def test_a_store_that_forgets_is_found() -> None:
     with pytest.raises(ConformanceError) as caught:
-        asyncio.run(check_store(MemoryStore, reopen=MemoryStore))
+        asyncio.run(check_store(MemoryStore, reopen=MemoryStore, limit_s=600))
     assert [promise.check for promise in caught.value.broken] == ["everything_survives_reopening"]
 
 
@@ -547,4 +547,4 @@ def test_a_store_without_leases_and_search_needs_neither() -> None:
             self.end_session = inner.end_session
             self.close = inner.close
 
-    asyncio.run(check_store(Plain))
+    asyncio.run(check_store(Plain, limit_s=600))

@@ -16,6 +16,8 @@ import anyio
 __all__ = ["finish", "join"]
 
 logger: logging.Logger = logging.getLogger(__name__)
+_MOMENT_S = 0.5
+"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 _abandoned: set[asyncio.Task[None]] = set()
 """Tasks that did not end in time; held so that they are not collected while they run."""
 
@@ -51,16 +53,19 @@ async def _outlast(task: asyncio.Task[None], limit_s: float) -> None:
 
 
 async def _wait(task: asyncio.Task[None], limit_s: float) -> asyncio.CancelledError | None:
-    """Wait for `task`, at most `limit_s` seconds; returns a cancellation that came meanwhile."""
+    """Wait for `task`, at most `limit_s` seconds in which the loop runs; returns a cancellation that came
+    meanwhile."""
     if task.done():
         return None
     now = asyncio.get_running_loop().time
-    deadline = now() + limit_s
+    left_s = limit_s
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the loop holds off task.cancel()
-        while not task.done() and (left := deadline - now()) > 0:
+        while not task.done() and left_s > 0:
+            started, longest = now(), min(left_s, _MOMENT_S)
             try:
-                await asyncio.wait({task}, timeout=left)
+                await asyncio.wait({task}, timeout=longest)
             except asyncio.CancelledError as error:
                 cancelled = error
+            left_s -= min(now() - started, longest)
     return cancelled

@@ -13,6 +13,8 @@ __all__ = ["carry_out", "finish", "retrieve", "settle"]
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
+_MOMENT_S = 0.5
+"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 
 
 async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
@@ -40,16 +42,19 @@ async def finish(work: Awaitable[object], limit_s: float = 5.0) -> None:
 
 
 async def _wait(outcome: asyncio.Future[T], limit_s: float) -> asyncio.CancelledError | None:
-    """Wait until `outcome` is there, at most `limit_s` seconds; a cancellation that came meanwhile."""
+    """Wait until `outcome` is there, at most `limit_s` seconds in which the loop runs; a cancellation that
+    came meanwhile."""
     clock = asyncio.get_running_loop().time
-    deadline = clock() + limit_s
+    left_s = limit_s
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
-        while not outcome.done() and (left := deadline - clock()) > 0:
+        while not outcome.done() and left_s > 0:
+            started, longest = clock(), min(left_s, _MOMENT_S)
             try:
-                await asyncio.wait({outcome}, timeout=left)
+                await asyncio.wait({outcome}, timeout=longest)
             except asyncio.CancelledError as error:
                 cancelled = error
+            left_s -= min(clock() - started, longest)
     if outcome.done():
         retrieve(outcome)
     else:

@@ -14,27 +14,32 @@ __all__ = ["finish_despite_cancel"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 _GRACE_S = 0.5
+_MOMENT_S = 0.5
+"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 _abandoned: set[asyncio.Task[None]] = set()
 
 
 async def finish_despite_cancel(work: Callable[[], Coroutine[Any, Any, None]], limit_s: float) -> None:
-    """Run `work()` to its end, at most `limit_s` seconds, whoever cancels us meanwhile.
+    """Run `work()` to its end, at most `limit_s` seconds in which the loop runs, whoever cancels us
+    meanwhile.
 
     `work` must be safe to run twice: when the loop's shutdown cancels it, it is started once more. Past the
     limit it is cancelled, given a moment, and then left behind with a warning. Raises CancelledError after
     the work if a cancellation came meanwhile, TimeoutError past the limit, else what the work raised.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + limit_s
+    left_s = limit_s
     task = asyncio.create_task(work())
     cancelled: asyncio.CancelledError | None = None
     started_again = False
     with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the `except` holds off task.cancel()
-        while not task.done() and (left := deadline - clock()) > 0:
+        while not task.done() and left_s > 0:
+            started, longest = clock(), min(left_s, _MOMENT_S)
             try:
-                await asyncio.wait({task}, timeout=left)
+                await asyncio.wait({task}, timeout=longest)
             except asyncio.CancelledError as error:
                 cancelled = error
+            left_s -= min(clock() - started, longest)
             if task.done() and task.cancelled() and not started_again:
                 started_again = True
                 task = asyncio.create_task(work())
