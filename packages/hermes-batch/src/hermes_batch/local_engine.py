@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from hermes_batch.agent_options import AgentOptions
 from hermes_batch.engines import RowEngine, RowJob
+from hermes_batch.files import OwnDirectory
 from hermes_batch.records import Record
 from hermes_batch.row_runner import run_row
 from hermes_batch.row_settings import RowSettings
@@ -22,6 +23,7 @@ __all__ = ["LocalEngine", "factory_named", "make_local_engine"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 _CLOSE_LIMIT_S = 30.0
+_PLACE = "hermes-rows-"
 
 
 class LocalEngine:
@@ -32,29 +34,35 @@ class LocalEngine:
         self._settings: RowSettings | None = None
         self._factory: AgentFactory | None = None
         self._made: AgentFactory | None = None
+        self._place: OwnDirectory | None = None
 
     async def open(self, job: RowJob) -> None:
-        """Open the factory. Raises as `RowEngine.open`, and what the factory raises."""
+        """Open the factory, and make the directory of the rows' directories. Raises as `RowEngine.open`, what
+        the factory raises, and `OSError`."""
         self._factory = _factory_of(job.agents)
         self._made = self._factory if isinstance(job.agents, AgentOptions | str) else None
         self._settings = job.settings
         await self._factory.open()
+        self._place = await OwnDirectory.make(_PLACE)
 
     async def run_row(self, row: PromptRow) -> Record:
         """One attempt of `row`. Raises as `run_row`."""
-        if self._factory is None or self._settings is None:
+        if self._factory is None or self._settings is None or self._place is None:
             raise ConfigurationError("the engine is not open")
-        return await run_row(row, self._factory, self._settings)
+        return await run_row(row, self._factory, self._settings, place=self._place.path)
 
     async def close(self) -> None:
         """Close the agents' shared parts if they are ours. The rows' results stand, however that goes."""
         made, self._made, self._factory = self._made, None, None
-        if made is None:
-            return
+        place, self._place = self._place, None
         try:
-            await supervised(made.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
+            if made is not None:
+                await supervised(made.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
         except Exception:  # whatever a part of the agents raises, the results stand
             logger.exception("the agents could not be closed")
+        finally:
+            if place is not None:
+                await place.remove()
 
 
 def make_local_engine(settings: Mapping[str, JsonValue]) -> RowEngine:

@@ -6,6 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -27,11 +28,12 @@ logger: logging.Logger = logging.getLogger(__name__)
 _CLOSE_LIMIT_S = 30.0
 
 
-async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings) -> Record:
+async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings, *, place: Path) -> Record:
     """Run `row` and say what came of it. Only cancellation and the failure to make the row's directory are
     raised; the directory and all that the agent holds are released before this returns.
 
-    A row that names a directory works there, and that directory stays; the others get an empty one each.
+    A row that names a directory works there, and that directory stays; the others get an empty one in `place`
+    each.
     """
     started = time.monotonic()
     toolsets = toolsets_for(row, settings)
@@ -55,7 +57,7 @@ async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings) 
         return record_of(row, outcome, session_id=session_id, toolsets=toolsets, duration_s=spent)
 
     if row.cwd is None:
-        temporary = await make_temporary_directory("hermes-row-")
+        temporary = await make_temporary_directory("row-", str(place))
         try:
             outcome = await outcome_in(str(temporary))
         finally:

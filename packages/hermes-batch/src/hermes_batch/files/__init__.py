@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hermes_batch.files.directories import (
+    OwnDirectory,
     is_directory,
     list_names,
     make_directory,
@@ -27,6 +28,7 @@ from hermes_batch.files.writing import AppendFile, cut_torn_tail, replace_by_wri
 __all__ = [
     "AppendFile",
     "FileLock",
+    "OwnDirectory",
     "ReadFile",
     "check_readable",
     "cut_torn_tail",

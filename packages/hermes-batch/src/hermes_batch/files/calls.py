@@ -17,11 +17,13 @@ from pathlib import Path
 
 import aiofiles.os
 
+from hermes_batch.files import owned
 from hermes_batch.supervision import finish
 from hermes_messages.arrivals import Arrival
 
 __all__ = [
     "CHUNK",
+    "claim_owned",
     "close_fd",
     "copy_mode",
     "flock",
@@ -32,6 +34,8 @@ __all__ = [
     "read_at",
     "read_fd",
     "real_path",
+    "release_owned",
+    "remove_abandoned",
     "remove_directory",
     "stat_fd",
     "truncate_fd",
@@ -52,6 +56,9 @@ truncate_fd = aiofiles.os.wrap(os.ftruncate)
 flock = aiofiles.os.wrap(fcntl.flock)
 make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
 copy_mode = aiofiles.os.wrap(shutil.copymode)
+claim_owned = aiofiles.os.wrap(owned.claim)
+release_owned = aiofiles.os.wrap(owned.release)
+remove_abandoned = aiofiles.os.wrap(owned.remove_abandoned)
 real_path = aiofiles.os.wrap(os.path.realpath)
 
 

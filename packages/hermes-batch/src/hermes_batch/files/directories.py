@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from pathlib import Path
 
 import aiofiles.os
 
-from hermes_batch.files import calls
+from hermes_batch.files import calls, owned
 from hermes_batch.supervision import finish
+from hermes_messages.arrivals import Arrival
 
 __all__ = [
+    "OwnDirectory",
     "is_directory",
     "list_names",
     "make_directory",
@@ -76,3 +79,31 @@ async def sync_directory(directory: Path) -> None:
             await calls.close_fd(fd)
 
     await finish(sync(), what=f"syncing {directory}")
+
+
+class OwnDirectory:
+    """A temporary directory of this process. One that a killed process leaves is removed by the next that
+    makes one with the same prefix."""
+
+    def __init__(self, held: owned.Owned) -> None:
+        self._held: owned.Owned | None = held
+        self.path: Path = held.path
+
+    @classmethod
+    async def make(cls, prefix: str) -> OwnDirectory:
+        """A new one, once those with this prefix are gone that killed processes of this user left where
+        temporary files go. Raises `OSError`."""
+        await finish(calls.remove_abandoned(prefix), what="removing what killed processes left")
+        arrival: Arrival[owned.Owned] = Arrival(owned.release)
+        try:
+            await finish(calls.claim_owned(arrival, prefix), what="making a directory")
+        except asyncio.CancelledError:
+            arrival.give_up()
+            raise
+        return cls(arrival.take())
+
+    async def remove(self) -> None:
+        """Remove it and all in it, as far as that can be done. Idempotent."""
+        held, self._held = self._held, None
+        if held is not None:
+            await finish(calls.release_owned(held), what=f"removing {self.path}")
