@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gzip
+import hashlib
 import importlib.util
 import json
 import os
@@ -16,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from hermes_batch import BatchRunner, DatasetError
+from hermes_batch import BatchRunner, DatasetError, dataset_formats
 from hermes_batch.dataset import read_dataset, scan_dataset
 from hermes_batch.dataset_formats import dataset_lines, form_of
-from hermes_batch.rows import PromptRow
+from hermes_batch.rows import BadRow, PromptRow
 from hermes_batch.testing import ScriptedAgents, conversation
 
 P = ParamSpec("P")
@@ -107,12 +108,25 @@ async def test_damaged_bytes_are_a_dataset_error(tmp_path: Path, form: str) -> N
 
 
 @in_a_loop
-async def test_a_small_file_that_unpacks_to_gigabytes_is_read_in_pieces(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(b" " * 50_000_000 + b"\n" + b'{"prompt": "a"}\n'))
-    async with aclosing(dataset_lines(path)) as lines:
-        sizes = [len(line) async for line in lines]
-    assert sizes == [50_000_000, 15]
+async def test_a_line_that_would_fill_the_memory_is_one_row_that_can_not_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_formats, "LONGEST_LINE", 3 << 20)
+    length = 5_000_000
+    plain, packed = tmp_path / "rows", tmp_path / "rows.gz"
+    with plain.open("wb") as file:
+        file.truncate(length)
+        file.seek(length)
+        file.write(b'\n{"prompt": "a"}\n')
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 1))
+    for path in (plain, packed):
+        async with aclosing(read_dataset(path)) as rows:
+            long, good = [row async for row in rows]
+        assert isinstance(long, BadRow)
+        assert (long.line, long.reason) == (1, f"{length:,} bytes are too long for a row")
+        assert long.content_hash == hashlib.sha256(bytes(length)).hexdigest()[:32]
+        assert isinstance(good, PromptRow)
+        assert (good.line, good.turns) == (2, ("a",))
 
 
 @in_a_loop

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes_batch.files import AppendFile, FileLock, file_lines, replace_file
+from hermes_batch.files import AppendFile, FileLock, file_line_batches, replace_file
 
 
 async def lines_of(path: Path) -> list[tuple[int, bytes]]:
-    async with aclosing(file_lines(path)) as lines:
-        return [line async for line in lines]
+    async with aclosing(file_line_batches(path)) as batches:
+        return [line async for batch in batches for line in batch]
 
 
 def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:

@@ -110,15 +110,15 @@ async def _repeated_ids(path: Path, hashes: array[int]) -> dict[str, int]:
 
 
 async def read_dataset(path: Path, *, max_samples: int | None = None) -> AsyncGenerator[Row, None]:
-    """The rows of a dataset file, at most `max_samples`; blank lines are no rows. Memory: one line and a
-    chunk. Raises `OSError`, `DatasetError`."""
+    """The rows of a dataset file, at most `max_samples`; blank lines are no rows. Memory: a chunk
+    and one line. Raises `OSError`, `DatasetError`."""
     index = 0
     line_number = 0
     async with aclosing(dataset_lines(path)) as lines:
         async for raw in lines:
             line_number += 1
-            line = raw.removeprefix(_BOM) if line_number == 1 else raw
-            if not line.strip():
+            line = raw.removeprefix(_BOM) if line_number == 1 and isinstance(raw, bytes) else raw
+            if isinstance(line, bytes) and not line.strip():
                 continue
             if max_samples is not None and index >= max_samples:
                 return

@@ -5,6 +5,7 @@ The form is told by the first bytes of the file, not by its name.
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -14,11 +15,14 @@ from typing import Final, Literal
 
 from hermes_batch.decompression import Decompressor, GzipDecompressor, ZstdDecompressor
 from hermes_batch.errors import DatasetError
-from hermes_batch.files import file_chunks, file_lines, read_start
-from hermes_batch.line_splitting import LineSplitter
+from hermes_batch.files import file_chunks, read_start
+from hermes_batch.line_splitting import BoundedLineSplitter, LongLine
 from hermes_batch.worker_process import WorkerError, worker_output
 
-__all__ = ["DatasetForm", "dataset_lines", "form_of"]
+__all__ = ["LONGEST_LINE", "DatasetForm", "dataset_lines", "form_of"]
+
+LONGEST_LINE: Final = 64 << 20
+"""How many bytes a row may have. What is longer would not be read in bounded memory, and is no row."""
 
 DatasetForm = Literal["jsonl", "gzip", "zstd", "parquet"]
 
@@ -42,23 +46,28 @@ def form_of(start: bytes) -> DatasetForm:
     return next((form for magic, form in _MAGIC if start.startswith(magic)), "jsonl")
 
 
-async def dataset_lines(path: Path) -> AsyncGenerator[bytes, None]:
+async def dataset_lines(path: Path) -> AsyncGenerator[bytes | LongLine, None]:
     """The lines of the dataset, without line feeds; of Parquet, each row as a JSON object.
 
-    Memory: one line and a chunk. Raises `OSError`, and `DatasetError` for a damaged file or a missing extra.
+    Memory: a chunk and one line, of at most `LONGEST_LINE` bytes. Raises `OSError`, and `DatasetError` for a
+    damaged file or a missing extra.
     """
     form = form_of(await read_start(path))
     if form in _NEEDED:
         _require(path, *_NEEDED[form])
     if form == "parquet":
-        lines = _parquet_lines(path)
+        pieces = _parquet_pieces(path)
     elif form in _DECOMPRESSORS:
-        lines = _unpacked_lines(path, _DECOMPRESSORS[form]())
+        pieces = _unpacked_pieces(path, _DECOMPRESSORS[form]())
     else:
-        lines = _plain_lines(path)
-    async with aclosing(lines):
-        async for line in lines:
-            yield line
+        pieces = file_chunks(path)
+    splitter = BoundedLineSplitter(LONGEST_LINE)
+    async with aclosing(pieces):
+        async for piece in pieces:
+            for line in splitter.feed(piece):
+                yield line
+    if last := splitter.rest():
+        yield last
 
 
 def _require(path: Path, module: str, extra: str) -> None:
@@ -66,34 +75,23 @@ def _require(path: Path, module: str, extra: str) -> None:
         raise DatasetError(f"{path} needs {module} to be read: pip install 'hermes-batch[{extra}]'")
 
 
-async def _plain_lines(path: Path) -> AsyncGenerator[bytes, None]:
-    async with aclosing(file_lines(path)) as lines:
-        async for _, line in lines:
-            yield line
-
-
-async def _unpacked_lines(path: Path, decompressor: Decompressor) -> AsyncGenerator[bytes, None]:
-    splitter = LineSplitter()
+async def _unpacked_pieces(path: Path, decompressor: Decompressor) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(file_chunks(path)) as chunks:
             async for chunk in chunks:
                 for piece in decompressor.feed(chunk):
-                    for line in splitter.feed(piece):
-                        yield line
+                    yield piece
+                    await asyncio.sleep(0)  # a chunk may unpack to a thousand pieces
         decompressor.finish()
     except ValueError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error}") from error
-    if last := splitter.rest():
-        yield last
 
 
-async def _parquet_lines(path: Path) -> AsyncGenerator[bytes, None]:
-    splitter = LineSplitter()
+async def _parquet_pieces(path: Path) -> AsyncGenerator[bytes, None]:
     command = [sys.executable, "-m", "hermes_batch.parquet_worker", "read", str(path)]
     try:
         async with aclosing(worker_output(command)) as chunks:
             async for chunk in chunks:
-                for line in splitter.feed(chunk):
-                    yield line
+                yield chunk
     except WorkerError as error:
         raise DatasetError(f"the dataset file {path} can not be read: {error}") from error

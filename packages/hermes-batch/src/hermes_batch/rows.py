@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from hermes_batch.line_splitting import LongLine
 from hermes_messages import HermesError, SystemMessage, UserMessage, content_text, validate
 from hermes_messages.openai_shape import messages_from_dicts, to_dicts
 
@@ -87,17 +88,21 @@ class _Fields(Struct, frozen=True):
     image: str | None = None
 
 
+_HASH_DIGITS = 32
 _KNOWN = frozenset(_Fields.__struct_fields__)
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def _hash_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
+    return hashlib.sha256(data).hexdigest()[:_HASH_DIGITS]
 
 
-def read_row(line: bytes, *, index: int, line_number: int) -> Row:
+def read_row(line: bytes | LongLine, *, index: int, line_number: int) -> Row:
     """Read one line without its line end. A line that is no row becomes a `BadRow`, never an exception."""
+    if isinstance(line, LongLine):
+        reason = f"{line.length:,} bytes are too long for a row"
+        return BadRow(index=index, line=line_number, content_hash=line.digest[:_HASH_DIGITS], reason=reason)
     try:
         content = _object(line)
         fields = _fields(content)

@@ -19,7 +19,6 @@ from hermes_batch.files.reading import (
     check_readable,
     file_chunks,
     file_line_batches,
-    file_lines,
     read_bytes,
     read_start,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "cut_torn_tail",
     "file_chunks",
     "file_line_batches",
-    "file_lines",
     "is_directory",
     "list_names",
     "make_directory",

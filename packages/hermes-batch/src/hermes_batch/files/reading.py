@@ -16,7 +16,6 @@ __all__ = [
     "check_readable",
     "file_chunks",
     "file_line_batches",
-    "file_lines",
     "read_bytes",
     "read_start",
 ]
@@ -96,11 +95,3 @@ async def file_line_batches(path: Path) -> AsyncGenerator[list[tuple[int, bytes]
                 yield batch
     if last := splitter.rest():
         yield [(offset, last)]
-
-
-async def file_lines(path: Path) -> AsyncGenerator[tuple[int, bytes], None]:
-    """The lines of `file_line_batches`, one by one."""
-    async with aclosing(file_line_batches(path)) as batches:
-        async for batch in batches:
-            for place in batch:
-                yield place
