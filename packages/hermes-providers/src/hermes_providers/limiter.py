@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -57,7 +57,7 @@ class RateLimiter:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._schedule = Schedule(self._limits, 0.0)
-        self._waiting: deque[tuple[asyncio.Future[Ticket], int]] = deque()
+        self._waiting: OrderedDict[asyncio.Future[Ticket], int] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
@@ -93,17 +93,17 @@ class RateLimiter:
 
     async def _wait_for_turn(self, tokens: int, loop: asyncio.AbstractEventLoop) -> Ticket:
         turn: asyncio.Future[Ticket] = loop.create_future()
-        entry = (turn, tokens)
         schedule = self._schedule
-        self._waiting.append(entry)
-        self._serve()
+        self._waiting[turn] = tokens
+        if len(self._waiting) == 1:  # else the first has its timer, or waits for another one's end
+            self._serve()
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was let go in the same moment
                 schedule.end()
-            elif entry in self._waiting:
-                self._waiting.remove(entry)
+            else:
+                self._waiting.pop(turn, None)
             self._serve()
             raise
 
@@ -114,16 +114,16 @@ class RateLimiter:
             self._timer = None
         loop = self._loop
         while loop is not None and self._waiting:
-            turn, tokens = self._waiting[0]
+            turn, tokens = next(iter(self._waiting.items()))
             if turn.done():
-                self._waiting.popleft()
+                del self._waiting[turn]
                 continue
             wait = self._schedule.wait_s(tokens, loop.time())
             if wait > 0:
                 if not math.isinf(wait):
                     self._timer = loop.call_later(wait, self._serve)
                 return
-            self._waiting.popleft()
+            del self._waiting[turn]
             turn.set_result(self._schedule.start(tokens, loop.time()))
 
     def _correct(self, ticket: Ticket, real: int) -> None:
@@ -136,6 +136,6 @@ class RateLimiter:
         if self._loop is not loop:
             self._loop = loop
             self._schedule = Schedule(self._limits, loop.time())
-            self._waiting = deque()
+            self._waiting = OrderedDict()
             self._timer = None
         return loop

@@ -8,7 +8,7 @@ stands a number of requests under way.
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 
 from msgspec import Struct
 
@@ -84,13 +84,17 @@ class _Window:
     def correct(self, entry: _Entry, real: float, now: float) -> None:
         """`entry` was `real` in truth; one that has expired counts no more."""
         self._forget(now)
-        if entry not in self._entries:
+        if entry.expires <= now:
             return
-        self._entries.remove(entry)
         self._used -= entry.amount
-        entry.expires = min(entry.expires, now + self._window_s)
-        self._settle(entry, real)
-        insort(self._entries, entry)
+        if real > self._limit or entry.expires > now + self._window_s:
+            place = bisect_left(self._entries, entry)
+            del self._entries[self._entries.index(entry, place)]
+            entry.expires = min(entry.expires, now + self._window_s)
+            self._settle(entry, real)
+            insort(self._entries, entry)
+        else:
+            entry.amount = real
         self._used += entry.amount
 
     def _settle(self, entry: _Entry, amount: float) -> None:
@@ -110,8 +114,9 @@ class _Window:
 
 
 class Ticket(Struct, frozen=True, eq=False):
-    """A request that went. `tokens` is its share of the token limit, if there is one."""
+    """A request that went by `schedule`. `tokens` is its share of the token limit, if there is one."""
 
+    schedule: Schedule
     tokens: _Entry | None
 
 
@@ -149,7 +154,7 @@ class Schedule:
         self._running += 1
         if self._requests is not None:
             self._requests.take(1.0, now)
-        return Ticket(None if self._tokens is None else self._tokens.take(float(tokens), now))
+        return Ticket(self, None if self._tokens is None else self._tokens.take(float(tokens), now))
 
     def end(self) -> None:
         """A request ended, however."""
@@ -157,7 +162,7 @@ class Schedule:
 
     def correct(self, ticket: Ticket, real: int, now: float) -> None:
         """What a request really used, against what it was let go with."""
-        if self._tokens is not None and ticket.tokens is not None:
+        if ticket.schedule is self and self._tokens is not None and ticket.tokens is not None:
             self._tokens.correct(ticket.tokens, float(real), now)
 
     def hold(self, seconds: float, now: float) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 __all__ = ["SHARED", "AppendQueue", "Lane"]
@@ -57,9 +58,9 @@ class AppendQueue(Generic[A]):
 
     def withdraw(self, append: A) -> bool:
         """Take it out again; False when it is in a group already, or out."""
-        for waiting in self._lanes.values():
-            if append in waiting:
-                waiting.remove(append)
+        for lane in (append.session_id, SHARED):
+            with suppress(KeyError, ValueError):
+                self._lanes[lane].remove(append)
                 return True
         return False
 
@@ -88,13 +89,15 @@ class AppendQueue(Generic[A]):
         if len(self._were_held) > MOST_REMEMBERED:
             self._were_held.clear()
         self._were_held.update(dict.fromkeys(sessions, APART_AGAIN))
-        shared = self._lanes[SHARED]
         fresh: list[Lane] = [session_id for session_id in sessions if session_id not in self._lanes]
-        for session_id in sessions:
-            first = [append for append in held if append.session_id == session_id]
-            later = [append for append in shared if append.session_id == session_id]
-            self._lanes[session_id] = deque([*first, *later, *self._lanes.get(session_id, ())])
-        self._lanes[SHARED] = deque(append for append in shared if append.session_id not in sessions)
+        apart: dict[str, deque[A]] = {session_id: deque() for session_id in sessions}
+        stay: deque[A] = deque()
+        for append in (*held, *self._lanes[SHARED]):
+            apart.get(append.session_id, stay).append(append)
+        for session_id, waiting in apart.items():
+            waiting.extend(self._lanes.get(session_id, ()))
+            self._lanes[session_id] = waiting
+        self._lanes[SHARED] = stay
         return fresh
 
     def _is_apart(self, session_id: str) -> bool:

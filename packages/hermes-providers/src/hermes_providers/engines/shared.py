@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import Literal, TypeVar
@@ -39,26 +40,43 @@ def wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 class Turns:
-    """At most `limit` requests at once; further ones wait in order, as long as their clock allows."""
+    """At most `limit` requests at once; further ones wait in order, as long as their clock allows.
+
+    A semaphore looks through those who were woken or cancelled and did not run yet; here nobody is looked at
+    but who comes next.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._free = asyncio.Semaphore(limit)
+        self._free = limit
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
     async def take(self, clock: StreamClock) -> None:
         """Wait for a turn. Raises `ProviderError` (timeout)."""
-        if not self._free.locked():
-            await self._free.acquire()  # does not wait
+        if self._free:
+            self._free -= 1
             return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[turn] = None
         try:
-            await within(clock, self._free.acquire())
-        except ProviderError as error:
+            await within(clock, turn)
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # it came in the same moment
+                self.give_back()
+            self._waiting.pop(turn, None)
+            if not isinstance(error, ProviderError):
+                raise
             busy = f"{error}; all {self._limit} connections were in use"
             raise ProviderError(busy, kind=ErrorKind.TIMEOUT) from None
 
     def give_back(self) -> None:
-        """The turn is over."""
-        self._free.release()
+        """The turn is over; the first of those who wait has it now."""
+        while self._waiting:
+            turn, _ = self._waiting.popitem(last=False)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 def certificates(options: HttpOptions, protocols: tuple[str, ...]) -> ssl.SSLContext:

@@ -1,0 +1,6 @@
+"""Makes this folder's helper module importable for its tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
