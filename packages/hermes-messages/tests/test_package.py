@@ -71,6 +71,7 @@ def test_readme_names_every_public_module() -> None:
         "openai_reading",
         "repair_merging",
         "repair_pairing",
+        "strangers",
     }
     helpers |= {"trajectory_text", "transcript_rules", "call_assembly", "finish_words"}
     top = {name.partition(".")[2].partition(".")[0] for name in MODULES} - helpers

@@ -74,9 +74,8 @@ def to_json(messages: Iterable[Message], *, full: bool = False) -> bytes:
 
 def _plain_out(message: Message) -> object | None:
     """What is encoded to the message in the OpenAI shape; None for all but the ordinary forms."""
-    content = message.content
-    if type(content) is not str or type(message) not in _PLAIN_KINDS:  # a subclass may have more fields
-        return None
+    if type(message) not in _PLAIN_KINDS or type(content := message.content) is not str:
+        return None  # a subclass may have more fields
     if type(message) is ToolMessage and message.status != "ok":
         return None
     if message.extra is None:

@@ -23,6 +23,7 @@ from hermes_messages.messages import (
     UserMessage,
 )
 from hermes_messages.openai_reading import messages_from_dicts
+from hermes_messages.strangers import no_message
 from hermes_messages.trajectory_text import content_with_stubs
 
 __all__ = ["OpenAIRow", "OpenAIRowMessage", "from_openai_row", "to_openai_row", "tool_definition"]
@@ -53,13 +54,18 @@ class OpenAIRow(TypedDict):
 
 
 def to_openai_row(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> OpenAIRow:
-    """The conversation as a row. Lone surrogates become U+FFFD, media become a line of text."""
+    """The conversation as a row. Lone surrogates become U+FFFD, media become a line of text.
+
+    Raises `MessageFormatError` for what is no message.
+    """
     listed: list[JsonValue] = [tool_definition(tool) for tool in tools]
-    rows = [_openai_message(message) for message in messages]
+    rows = [_openai_message(message, index) for index, message in enumerate(messages)]
     return {"messages": rows, "tools": _plain_json(listed)}
 
 
-def _openai_message(message: Message) -> OpenAIRowMessage:
+def _openai_message(message: Message, index: int) -> OpenAIRowMessage:
+    if not isinstance(message, Message):
+        raise no_message(message, index)
     row: OpenAIRowMessage = {
         "role": "",
         "content": replace_surrogates(content_with_stubs(message.content)),

@@ -38,6 +38,7 @@ from hermes_messages.parts import (
     TextPart,
     content_text,
 )
+from hermes_messages.strangers import no_message
 
 __all__ = [
     "Quirk",
@@ -59,7 +60,7 @@ def to_dicts(messages: Iterable[Message], *, full: bool = False) -> list[JsonObj
 
     `full` keeps everything that `messages_from_dicts` can read back: the parts as they are, `status`,
     `usage`, `finish_reason`, and `replay` with each block as its JSON text, byte for byte. Raises
-    `MessageFormatError` when an `extra` or an opaque part is no JSON object.
+    `MessageFormatError` when an `extra` or an opaque part is no JSON object, or a message no message.
     """
     return [message_to_dict(message, index, full=full) for index, message in enumerate(messages)]
 
@@ -81,6 +82,8 @@ def message_to_dict(message: Message, index: int, *, full: bool) -> JsonObject:
             }
             if full and message.status != "ok":
                 known["status"] = message.status
+        case _:
+            raise no_message(message, index)
     if message.name is not None:
         known["name"] = message.name
     return _with_extra(known, message.extra, index)

@@ -93,7 +93,8 @@ def repair(messages: Iterable[Message], *, close_round: bool = False) -> RepairR
     """Make `messages` a list that `validate` accepts. The messages given are not changed.
 
     A last round whose results are still owed is valid and stays open, as a suspended turn needs it. With
-    `close_round` its missing results are added as well, so that a user message may follow.
+    `close_round` its missing results are added as well, so that a user message may follow. Raises
+    `MessageFormatError` for what is no message at all.
     """
     given = tuple(messages)
     if not validate(given) and not (close_round and Transcript(given).open_calls):

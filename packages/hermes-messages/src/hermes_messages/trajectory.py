@@ -39,6 +39,7 @@ from hermes_messages.messages import (
     UserMessage,
 )
 from hermes_messages.openai_row import tool_definition
+from hermes_messages.strangers import no_message
 from hermes_messages.trajectory_text import (
     GPT_TAGS,
     SYSTEM_TAGS,
@@ -69,7 +70,10 @@ _THINK: Final = re.compile(r"\A\s*<think>\n?(.*?)</think>\n?", re.DOTALL)
 
 
 def to_trajectory(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> list[dict[str, str]]:
-    """The conversation as `{"from": ..., "value": ...}` rows. The messages are taken as they are."""
+    """The conversation as `{"from": ..., "value": ...}` rows. The messages are taken as they are.
+
+    Raises `MessageFormatError` for what is no message.
+    """
     rows: list[dict[str, str]] = []
     calls: tuple[ToolCall, ...] = ()
     results: list[ToolMessage] = []
@@ -90,6 +94,8 @@ def to_trajectory(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -
                 rows.append(_row("gpt", _gpt_value(message)))
             case ToolMessage():
                 results.append(message)
+            case _:
+                raise no_message(message, index)
     if results:
         rows.append(_row("tool", _responses(results, calls)))
     return rows

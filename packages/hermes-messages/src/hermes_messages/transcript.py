@@ -22,6 +22,7 @@ from hermes_messages.messages import (
     ToolMessage,
     UserMessage,
 )
+from hermes_messages.strangers import no_message
 from hermes_messages.transcript_rules import (
     TRANSITIONS,
     TranscriptEvent,
@@ -59,7 +60,8 @@ class Transcript:
     def append(self, message: Message) -> None:
         """Add `message`.
 
-        Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow.
+        Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow, and
+        `MessageFormatError` if it is no message at all (a dict: `messages_from_dicts` reads those).
         """
         for error in _violations(message, len(self._log), self._state, self._open):
             raise error
@@ -96,7 +98,8 @@ class Transcript:
 def validate(messages: Iterable[Message]) -> list[InvariantError]:
     """Every broken rule of `messages`, in order; an empty list for a valid transcript.
 
-    A broken message is taken for what it was meant to be, so that one mistake is reported once.
+    A broken message is taken for what it was meant to be, so that one mistake is reported once. Raises
+    `MessageFormatError` for what is no message at all.
     """
     found: list[InvariantError] = []
     state = TranscriptState.EMPTY
@@ -139,8 +142,10 @@ def _violations(
                 yield InvariantError(TranscriptRule.NO_EMPTY_ANSWER, text, index=index)
                 return
             yield from _broken_calls(message, index)
-        case _:
+        case SystemMessage() | UserMessage():
             pass
+        case _:
+            raise no_message(message, index)
     event = event_of(message, len(owed))
     if event not in TRANSITIONS[state]:
         yield _not_here(state, event, index, next(iter(owed), None))
