@@ -149,6 +149,20 @@ def test_file_tools_and_commands_see_the_same_files_and_share_one_container(
     assert len(docker.asked("run")) == 1
 
 
+def test_a_path_of_the_container_alone_is_refused_with_the_way_to_it(
+    bench: Any, run_async: Any, docker: Docker
+) -> None:
+    calls = [
+        bench.call("read_file", {"path": "/etc/os-release"}),
+        bench.call("search_files", {"pattern": "x", "path": "/usr/lib"}),
+    ]
+    for refused in rounds(bench, run_async, *calls, toolsets=("file", "terminal")):
+        assert refused.status == "error"
+        assert "is outside the working directory" in refused.content
+        assert "Commands run in a container; only they see its other files" in refused.content
+    assert not docker.asked("run")
+
+
 def test_every_task_has_a_container_which_goes_when_the_task_is_released(
     bench: Any, run_async: Any, docker: Docker
 ) -> None:

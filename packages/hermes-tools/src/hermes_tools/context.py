@@ -46,6 +46,8 @@ class CallContext:
         self.masker: SecretMasker = masker or SecretMasker(())
         self.extra_roots = extra_roots
         self._commands = commands
+        self.commands_elsewhere: bool = commands is not None
+        """Whether commands run where they see other files than the tools here, as in a container."""
 
     @classmethod
     def of(cls, context: ToolCallContext, resources: TaskResources) -> CallContext:

@@ -17,4 +17,4 @@ def file_workspace(context: ToolCallContext, *, writable: bool = False) -> Works
     roots = context.extra_roots
     if not writable and context.resources.directory is not None:
         roots = (*roots, context.resources.directory)
-    return Workspace(context.round.cwd, roots)
+    return Workspace(context.round.cwd, roots, commands_elsewhere=context.commands_elsewhere)
