@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from hermes_batch.dataset import RowOrder
 from hermes_batch.engines import RowEngine
@@ -17,7 +18,14 @@ from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowSource
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
-from hermes_batch.workers import DiscardWatch, FailureStreak, StopSignal, first_cause, run_workers
+from hermes_batch.workers import (
+    DiscardWatch,
+    FailureStreak,
+    StopSignal,
+    file_trouble,
+    first_cause,
+    run_workers,
+)
 
 __all__ = ["Execution"]
 
@@ -28,7 +36,11 @@ _WATCHED_ROWS = 10
 
 
 class Execution:
-    """Runs the rows of a plan once. `checkpoint` is called now and then with the number of finished rows."""
+    """Runs the rows of a plan once. `checkpoint` is called now and then with the number of finished rows.
+
+    A worker goes on with its next row while the record of its last one is brought to the disk, as long as
+    fewer records than there are workers are on their way there.
+    """
 
     def __init__(
         self,
@@ -55,7 +67,10 @@ class Execution:
         self._checkpoint = checkpoint
         self._order: RowOrder = order
         self._fail_fast = fail_fast
-        self._checkpointing = False
+        self._checkpoint_due = asyncio.Event()
+        self._on_their_way = 0
+        self._most_on_their_way = 1
+        self._failure: OSError | None = None
         self._watch = DiscardWatch(min(_WATCHED_ROWS, len(source.todo)))
         self._aborted: RunAbortedError | None = None
 
@@ -67,10 +82,12 @@ class Execution:
             self._progress.message("every row is finished; another run name begins a new run")
             return None
         self._progress.begin(self._source.total, self._finished)
+        self._most_on_their_way = num_workers
         rows = self._source.rows(self._order)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._writer.run())
+                checkpoints = group.create_task(self._write_checkpoints())
                 try:
                     met = await run_workers(
                         rows,
@@ -81,11 +98,14 @@ class Execution:
                         grace_s=grace_s,
                     )
                 finally:
+                    checkpoints.cancel()
                     self._writer.close()
         except BaseExceptionGroup as group_error:
             raise first_cause(group_error) from group_error
         finally:
             self._progress.end()
+        if self._failure is not None:
+            raise file_trouble(self._failure) from self._failure
         if not self._stop.requested and (trouble := self._source.ended(met)):
             self._give_up(trouble)
         return self._aborted
@@ -97,17 +117,32 @@ class Execution:
         record = await self._record_of(row)
         if record is None:
             return
-        await self._writer.append(record)
-        self._finished += 1
-        self._progress.row(record)
+        written = self._writer.put(record)
+        self._on_their_way += 1
+        written.add_done_callback(partial(self._written, record))
         if remark := self._watch.note(record):
             self._progress.message(remark)
         if trouble := self._streak.note(record):
             self._give_up(trouble)
         if self._fail_fast and record.status == "error":
             self._give_up(f"row {record.prompt_index} failed ({record.reason}: {record.error})")
+        if self._on_their_way >= self._most_on_their_way:
+            await asyncio.wait({written})
+
+    def _written(self, record: Record, written: asyncio.Future[None]) -> None:
+        """Count a row once its record is on the disk. What can not be written ends the run at once: its rows
+        would be paid for in vain."""
+        self._on_their_way -= 1
+        error = None if written.cancelled() else written.exception()
+        if isinstance(error, OSError):
+            self._failure = self._failure or error
+            self._stop.request_now()
+        if error is not None or written.cancelled():
+            return
+        self._finished += 1
+        self._progress.row(record)
         if self._finished % _CHECKPOINT_EVERY_ROWS == 0:
-            await self._write_checkpoint()
+            self._checkpoint_due.set()
 
     async def _record_of(self, row: Row) -> Record | None:
         """What became of a row; None when it is left for resume."""
@@ -125,14 +160,12 @@ class Execution:
             self._aborted = RunAbortedError(trouble + GO_ON)
         self._stop.request()
 
-    async def _write_checkpoint(self) -> None:
-        """The checkpoint is a cache: a run goes on without it."""
-        if self._checkpointing:
-            return
-        self._checkpointing = True
-        try:
-            await self._checkpoint(self._finished)
-        except OSError as error:
-            logger.warning("the checkpoint could not be written: %s", error)
-        finally:
-            self._checkpointing = False
+    async def _write_checkpoints(self) -> None:
+        """Write one whenever it is due. The checkpoint is a cache: a run goes on without it."""
+        while True:
+            await self._checkpoint_due.wait()
+            self._checkpoint_due.clear()
+            try:
+                await self._checkpoint(self._finished)
+            except OSError as error:
+                logger.warning("the checkpoint could not be written: %s", error)

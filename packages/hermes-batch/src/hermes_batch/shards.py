@@ -176,7 +176,7 @@ class ShardWriter:
     """Appends records durably. Many workers may append at once: what waits is written and synced together.
 
     Syncs are at least `sync_every_s` seconds apart, unless a thousand rows wait or the writer is closed: on
-    slow disks that spares syncs, and a worker waits for its own that long.
+    slow disks that spares syncs.
 
     Run `run()` as one task; it ends when `close()` was called and all that waited is on the disk.
     """
@@ -192,12 +192,17 @@ class ShardWriter:
         self._shard: AppendFile | None = None
         self._rows_in_shard = 0
 
-    async def append(self, record: Record) -> None:
-        """Return once the record is on the disk. Raises `OSError` when it could not be written."""
+    def put(self, record: Record) -> asyncio.Future[None]:
+        """Have the record written; it is on the disk when what is returned is done. That raises `OSError` when
+        the record could not be written."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((encode_record(record), done))
         self._wake.set()
-        await done
+        return done
+
+    async def append(self, record: Record) -> None:
+        """Return once the record is on the disk. Raises `OSError` when it could not be written."""
+        await self.put(record)
 
     def close(self) -> None:
         """Let `run` end after it wrote what waits."""
