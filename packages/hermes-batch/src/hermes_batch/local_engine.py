@@ -10,6 +10,7 @@ from hermes_batch.agent_options import AgentOptions
 from hermes_batch.engines import RowEngine, RowJob
 from hermes_batch.files import OwnDirectory
 from hermes_batch.records import Record
+from hermes_batch.row_directories import RowDirectories
 from hermes_batch.row_runner import run_row
 from hermes_batch.row_settings import RowSettings
 from hermes_batch.rows import PromptRow
@@ -35,6 +36,7 @@ class LocalEngine:
         self._factory: AgentFactory | None = None
         self._made: AgentFactory | None = None
         self._place: OwnDirectory | None = None
+        self._directories: RowDirectories | None = None
 
     async def open(self, job: RowJob) -> None:
         """Open the factory, and make the directory of the rows' directories. Raises as `RowEngine.open`, what
@@ -44,25 +46,33 @@ class LocalEngine:
         self._settings = job.settings
         await self._factory.open()
         self._place = await OwnDirectory.make(_PLACE)
+        self._directories = RowDirectories(self._place.path, job.num_workers)
+        await self._directories.prepare()
 
     async def run_row(self, row: PromptRow) -> Record:
         """One attempt of `row`. Raises as `run_row`."""
-        if self._factory is None or self._settings is None or self._place is None:
+        if self._factory is None or self._settings is None or self._directories is None:
             raise ConfigurationError("the engine is not open")
-        return await run_row(row, self._factory, self._settings, place=self._place.path)
+        return await run_row(row, self._factory, self._settings, self._directories)
 
     async def close(self) -> None:
-        """Close the agents' shared parts if they are ours. The rows' results stand, however that goes."""
+        """Remove the rows' directories, and close the agents' shared parts if they are ours. The rows'
+        results stand, however that goes."""
         made, self._made, self._factory = self._made, None, None
         place, self._place = self._place, None
+        directories, self._directories = self._directories, None
         try:
             if made is not None:
                 await supervised(made.close(), what="closing the agents", limit_s=_CLOSE_LIMIT_S)
         except Exception:  # whatever a part of the agents raises, the results stand
             logger.exception("the agents could not be closed")
         finally:
-            if place is not None:
-                await place.remove()
+            try:
+                if directories is not None:
+                    await directories.close()
+            finally:
+                if place is not None:
+                    await place.remove()
 
 
 def make_local_engine(settings: Mapping[str, JsonValue]) -> RowEngine:

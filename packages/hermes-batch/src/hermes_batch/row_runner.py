@@ -6,12 +6,12 @@ import logging
 import secrets
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from hermes_batch.files import is_directory, make_temporary_directory, remove_tree
+from hermes_batch.files import is_directory
 from hermes_batch.records import Record
+from hermes_batch.row_directories import RowDirectories
 from hermes_batch.row_records import Outcome, added_up, outcome_of_result, record_of
 from hermes_batch.row_settings import RowSettings, toolsets_for
 from hermes_batch.rows import PromptRow
@@ -28,12 +28,13 @@ logger: logging.Logger = logging.getLogger(__name__)
 _CLOSE_LIMIT_S = 30.0
 
 
-async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings, *, place: Path) -> Record:
+async def run_row(
+    row: PromptRow, factory: AgentFactory, settings: RowSettings, directories: RowDirectories
+) -> Record:
     """Run `row` and say what came of it. Only cancellation and the failure to make the row's directory are
-    raised; the directory and all that the agent holds are released before this returns.
+    raised; the directory is given back and all that the agent holds released before this returns.
 
-    A row that names a directory works there, and that directory stays; the others get an empty one in `place`
-    each.
+    A row that names a directory works there, and that directory stays; the others get an empty one each.
     """
     started = time.monotonic()
     toolsets = toolsets_for(row, settings)
@@ -57,11 +58,11 @@ async def run_row(row: PromptRow, factory: AgentFactory, settings: RowSettings, 
         return record_of(row, outcome, session_id=session_id, toolsets=toolsets, duration_s=spent)
 
     if row.cwd is None:
-        temporary = await make_temporary_directory("row-", str(place))
+        temporary = await directories.take()
         try:
             outcome = await outcome_in(str(temporary))
         finally:
-            await remove_tree(temporary)
+            await directories.give_back(temporary)
     elif await is_directory(row.cwd):
         outcome = await outcome_in(row.cwd)
     else:

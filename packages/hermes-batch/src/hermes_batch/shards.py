@@ -193,8 +193,8 @@ class ShardWriter:
         self._rows_in_shard = 0
 
     def put(self, record: Record) -> asyncio.Future[None]:
-        """Have the record written; it is on the disk when what is returned is done. That raises `OSError` when
-        the record could not be written."""
+        """Have the record written; it is on the disk when what is returned is done. That raises `OSError`
+        when the record could not be written."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((encode_record(record), done))
         self._wake.set()

@@ -145,6 +145,9 @@ class _Source:
                 self.met += 1
                 if not answer.done():
                     answer.set_result(row)
+                # One row for each turn of the event loop: begun all at once, rows would go in step, and none
+                # would have asked its host before all others had got as far.
+                await asyncio.sleep(0)
 
     async def _next_to_run(self, rows: AsyncGenerator[Row, None]) -> Row | None:
         async for row in rows:
@@ -176,15 +179,10 @@ async def run_workers(
             if not stop.requested:  # a stop may have come while we waited for the row
                 await handle(row)
 
-    workers: list[asyncio.Task[None]] = []
     async with asyncio.TaskGroup() as group:
+        workers = [group.create_task(work()) for _ in range(min(num_workers, max(1, len(todo))))]
         reader = group.create_task(source.read(stop.asked))
         guard = group.create_task(_cancel_after_stop(workers, stop, grace_s))
-        for _ in range(min(num_workers, max(1, len(todo)))):
-            workers.append(group.create_task(work()))
-            # All at once they would go in step: none would have asked its host before the last had got as
-            # far, and their answers would come together, too.
-            await asyncio.sleep(0)
         await asyncio.wait({*workers, reader})
         guard.cancel()
     return source.met

@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +28,7 @@ __all__ = [
     "copy_mode",
     "flock",
     "fsync",
+    "make_several_temporary",
     "make_temporary",
     "named",
     "open_fd",
@@ -36,7 +37,7 @@ __all__ = [
     "real_path",
     "release_owned",
     "remove_abandoned",
-    "remove_directory",
+    "remove_directories",
     "stat_fd",
     "truncate_fd",
     "write_all",
@@ -55,6 +56,21 @@ write_fd = aiofiles.os.wrap(os.write)
 truncate_fd = aiofiles.os.wrap(os.ftruncate)
 flock = aiofiles.os.wrap(fcntl.flock)
 make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
+
+
+def _make_several(prefix: str, parent: Path, count: int) -> list[Path]:
+    """So many, or as many as can be made; raises when that is none."""
+    made: list[Path] = []
+    try:
+        while len(made) < count:
+            made.append(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
+    except OSError:
+        if not made:
+            raise
+    return made
+
+
+make_several_temporary = aiofiles.os.wrap(_make_several)
 copy_mode = aiofiles.os.wrap(shutil.copymode)
 claim_owned = aiofiles.os.wrap(owned.claim)
 release_owned = aiofiles.os.wrap(owned.release)
@@ -70,7 +86,12 @@ def _remove_directory(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-remove_directory = aiofiles.os.wrap(_remove_directory)
+def _remove_directories(paths: Iterable[Path]) -> None:
+    for path in paths:
+        _remove_directory(path)
+
+
+remove_directories = aiofiles.os.wrap(_remove_directories)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiofiles.os
@@ -18,10 +19,12 @@ __all__ = [
     "is_directory",
     "list_names",
     "make_directory",
+    "make_temporary_directories",
     "make_temporary_directory",
     "path_exists",
     "remove_leftovers",
     "remove_tree",
+    "remove_trees",
     "sync_directory",
 ]
 
@@ -56,9 +59,22 @@ async def make_temporary_directory(prefix: str, parent: str | None = None) -> Pa
     return Path(await finish(calls.make_temporary(prefix=prefix, dir=parent), what="making a directory"))
 
 
+async def make_temporary_directories(prefix: str, parent: Path, count: int) -> list[Path]:
+    """So many as `make_temporary_directory` makes, fewer where not all can be made; at least one."""
+    made: list[Path] = await finish(
+        calls.make_several_temporary(prefix, parent, count), what=f"making {count} directories"
+    )
+    return made
+
+
 async def remove_tree(path: Path) -> None:
     """Remove `path` and all in it, as far as that can be done; what is gone already is no error."""
-    await finish(calls.remove_directory(path), what=f"removing {path}")
+    await finish(calls.remove_directories([path]), what=f"removing {path}")
+
+
+async def remove_trees(paths: Sequence[Path]) -> None:
+    """`remove_tree` for each of `paths`."""
+    await finish(calls.remove_directories(paths), what=f"removing {len(paths)} directories")
 
 
 async def remove_leftovers(directory: Path) -> None:
