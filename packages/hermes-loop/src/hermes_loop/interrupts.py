@@ -6,60 +6,50 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-
-import anyio
+from typing import Final, Self
 
 from hermes_messages.protocols import TurnExitReason
 
-__all__ = ["InterruptFlag"]
+__all__ = ["InterruptFlag", "InterruptScope"]
+
+AGAIN_S: Final = 1.0
+"""How long what was cancelled may take to clean up before it is cancelled once more, in seconds."""
 
 
 class InterruptFlag:
     """One turn's wish to stop. A new one is made for every turn, so a late interrupt reaches no other turn.
 
     A soft interrupt ends model calls and waits, and asks tools to stop. A hard one (the lease was lost) also
-    cancels tools that are running. Call it from the event loop's own thread.
+    cancels tools that are running. Call it from the event loop's own thread. What is asked for is read from
+    its attributes, which `request` alone writes.
     """
 
+    __slots__ = ("_event", "_listeners", "_scopes", "hard", "reason", "requested", "text")
+
     def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self._hard = False
-        self._reason: TurnExitReason = "interrupted"
-        self._text: str | None = None
-        self._scopes: dict[anyio.CancelScope, tuple[bool, float]] = {}
-        self._listeners: list[Callable[[], None]] = []
-
-    @property
-    def requested(self) -> bool:
+        self.requested: bool = False
         """Whether any interrupt was asked for."""
-        return self._event.is_set()
-
-    @property
-    def hard(self) -> bool:
+        self.hard: bool = False
         """Whether a hard interrupt was asked for."""
-        return self._hard
-
-    @property
-    def reason(self) -> TurnExitReason:
+        self.reason: TurnExitReason = "interrupted"
         """What the turn ends with: what the first request said."""
-        return self._reason
-
-    @property
-    def text(self) -> str | None:
+        self.text: str | None = None
         """Why, for a person; None where the reason says it all."""
-        return self._text
+        self._event = asyncio.Event()
+        self._scopes: dict[InterruptScope, None] = {}
+        self._listeners: list[Callable[[], None]] = []
 
     def request(
         self, *, hard: bool = False, reason: TurnExitReason = "interrupted", text: str | None = None
     ) -> None:
         """Ask the turn to stop. Idempotent; a soft request may become a hard one."""
         if not self.requested:
-            self._reason, self._text = reason, text
-        self._hard = self._hard or hard
+            self.reason, self.text = reason, text
+        self.requested = True
+        self.hard = self.hard or hard
         self._event.set()
-        for scope, (hard_only, grace_s) in tuple(self._scopes.items()):
-            if self._hard or not hard_only:
-                _end(scope, grace_s)
+        for scope in tuple(self._scopes):
+            scope.hear()
         for listener in self._listeners:
             asyncio.get_running_loop().call_soon(listener)
         self._listeners.clear()
@@ -100,27 +90,50 @@ class InterruptFlag:
     def scope(self, *, hard_only: bool = False, grace_s: float = 0.0) -> InterruptScope:
         """Leave the body early when an interrupt comes, `grace_s` seconds after it; `cancelled_caught` of
         what is entered tells."""
-        return InterruptScope(self, hard_only, grace_s)
+        return InterruptScope(self, self._scopes, hard_only, grace_s)
 
 
 class InterruptScope:
-    """See `InterruptFlag.scope`."""
+    """See `InterruptFlag.scope`. It cancels its own task, as `asyncio.timeout` does, and takes back what it
+    did when it is left; a cancellation by somebody else goes on.
 
-    __slots__ = ("_flag", "_grace_s", "_hard_only", "_scope")
+    The event loop does it, never the task's own code: what cancels itself is cancelled when it next waits,
+    which may be after the scope. A body that goes on is cancelled again, so that no clean-up hangs for ever.
+    """
 
-    def __init__(self, flag: InterruptFlag, hard_only: bool, grace_s: float) -> None:
+    __slots__ = (
+        "_cancelled_before",
+        "_flag",
+        "_grace_s",
+        "_hard_only",
+        "_open",
+        "_sent",
+        "_task",
+        "_timer",
+        "cancelled_caught",
+    )
+
+    def __init__(
+        self, flag: InterruptFlag, open_scopes: dict[InterruptScope, None], hard_only: bool, grace_s: float
+    ) -> None:
         self._flag = flag
+        self._open = open_scopes
         self._hard_only = hard_only
         self._grace_s = grace_s
-        self._scope = anyio.CancelScope()
+        self._sent = 0
+        self._timer: asyncio.Handle | None = None
+        self.cancelled_caught: bool = False
+        """Whether the body was left early because of an interrupt."""
 
-    def __enter__(self) -> anyio.CancelScope:
-        scope, flag = self._scope, self._flag
-        scope.__enter__()
-        flag._scopes[scope] = (self._hard_only, self._grace_s)  # noqa: SLF001 - two halves of one thing
-        if flag.hard or (flag.requested and not self._hard_only):
-            _end(scope, self._grace_s)
-        return scope
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelled_before = task.cancelling()
+        self._open[self] = None
+        if self._flag.requested:
+            self.hear()
+        return self
 
     def __exit__(
         self,
@@ -128,12 +141,29 @@ class InterruptScope:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        self._flag._scopes.pop(self._scope, None)  # noqa: SLF001 - two halves of one thing
-        return bool(self._scope.__exit__(kind, error, traceback))
+        del self._open[self]
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._sent:
+            return False
+        left = 0
+        for _ in range(self._sent):
+            left = self._task.uncancel()
+        is_cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+        self.cancelled_caught = is_cancelled and left <= self._cancelled_before
+        return self.cancelled_caught
 
+    def hear(self) -> None:
+        """An interrupt was asked for, or became a hard one."""
+        if self._timer is not None or (self._hard_only and not self._flag.hard):
+            return
+        loop = asyncio.get_running_loop()
+        if self._grace_s:
+            self._timer = loop.call_later(self._grace_s, self._cancel)
+        else:
+            self._timer = loop.call_soon(self._cancel)
 
-def _end(scope: anyio.CancelScope, grace_s: float) -> None:
-    if grace_s:
-        scope.deadline = min(scope.deadline, asyncio.get_running_loop().time() + grace_s)
-    else:
-        scope.cancel()
+    def _cancel(self) -> None:
+        self._sent += 1
+        self._task.cancel()
+        self._timer = asyncio.get_running_loop().call_later(AGAIN_S, self._cancel)
