@@ -14,7 +14,6 @@ _ELSEWHERE = -1
 
 def account_for(turn: TurnState, used: RouteUsage, request: ChatRequest, response: ChatResponse) -> None:
     """Add an answer to the turn, to the route that gave it, and to the budget."""
-    turn.usage = add_usage(turn.usage, response.usage)
     used.usage = add_usage(used.usage, response.usage)
     turn.budget.add(response.usage, _estimate(turn, request, response))
 

@@ -213,25 +213,17 @@ class LocalLease:
     Without a store there is nothing to share, and nothing is locked.
     """
 
+    token: LeaseToken | None = None
+    """Writes carry none."""
+    lost: bool = False
+    """Nobody can take it."""
+
     def __init__(self, store: object | None, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
         self._lock: asyncio.Lock | None = None
-
-    @property
-    def token(self) -> LeaseToken | None:
-        """What writes carry."""
-        return None
-
-    @property
-    def lost(self) -> bool:
-        """Whether someone else has it by now."""
-        return False
-
-    @property
-    def shared(self) -> bool:
+        self.shared: bool = store is not None
         """With the other agents that have the store, if there is one."""
-        return self._store is not None
 
     async def admit(self) -> None:
         """Wait until it is ours; a cancelled wait leaves nothing held."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
@@ -20,6 +19,7 @@ from hermes_loop.context_files import read_names
 from hermes_loop.events import Callbacks, TurnEvent
 from hermes_loop.follow_ups import FollowUp
 from hermes_loop.hooks import read_hooks
+from hermes_loop.ids import new_id
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import (
     AgentOptions,
@@ -224,16 +224,16 @@ class AIAgent:
             ),
         )
         self._options.check()
-        self._session_id = session_id if session_id is not None else uuid.uuid4().hex
+        self._session_id = session_id if session_id is not None else new_id()
         self._steering = Steering()
-        self._lifecycle = Lifecycle(Wiring(self._options), self._session_id, repr(self))
+        self._lifecycle = Lifecycle(Wiring(self._options), self._session_id)
         self._turns = TurnRunner(
             self._options, self._lifecycle, self._steering, self._session_id, lease_ttl_s=lease_ttl_s
         )
         self._is_made = True
 
     def __repr__(self) -> str:
-        return f"<AIAgent session_id={self._session_id!r} {self._options!r}>"
+        return self._options.label(self._session_id)
 
     def __del__(self) -> None:
         if self._is_made and self._lifecycle.is_open:

@@ -6,6 +6,8 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from types import CodeType
 from typing import Final, cast
 
 import msgspec
@@ -52,9 +54,18 @@ def check_provider(what: str, value: object) -> Provider:
     """`value`, if it offers what a `Provider` must."""
     check_members(what, value, ("open", "stream", "close", "origin", "model_info"))
     provider = cast("Provider", value)
-    if inspect.iscoroutinefunction(provider.stream) or inspect.isgeneratorfunction(provider.stream):
+    if _is_no_async_generator(provider.stream):
         raise ConfigurationError(f"{what} has a stream() that is no async generator function")
     return provider
+
+
+def _is_no_async_generator(function: object) -> bool:
+    """Whether it is surely none: an async function, or a generator. What is written in Python says so itself;
+    `inspect` also looks into partial functions and the like, and takes long."""
+    code = getattr(function, "__code__", None)
+    if isinstance(code, CodeType):
+        return bool(code.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR))
+    return inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
 
 
 def check_user_message(message: object) -> None:
@@ -68,8 +79,11 @@ def check_user_message(message: object) -> None:
         raise ConfigurationError(
             f"the content of the user message must be text or a tuple of parts, not {type(content).__name__}"
         )
-    parts = (TextPart(content),) if isinstance(content, str) else content
-    if all(isinstance(part, TextPart) and not part.text.strip() for part in parts):
+    if isinstance(content, str):
+        is_empty = not content.strip()
+    else:
+        is_empty = all(isinstance(part, TextPart) and not part.text.strip() for part in content)
+    if is_empty:
         raise ConfigurationError("the user message is empty")
 
 
@@ -161,14 +175,20 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
 _NEVER_NONE: Final = frozenset({"lease_ttl_s", "source"})
 
 
+@cache
+def _check_of(name: str) -> Callable[[str, object], None] | None:
+    return check_callback if name.endswith("_callback") else _CHECKS.get(name)
+
+
 def check_agent_arguments(given: Mapping[str, object]) -> None:
     """The arguments of `AIAgent`, by name, each for itself. Raises `ConfigurationError`."""
     for name, value in given.items():
         if value is None and name not in _NEVER_NONE:
             continue
-        if name.endswith("_callback"):
-            check_callback(name, value)
-        elif name in _CHECKS and not isinstance(value, bool):
-            _CHECKS[name](name, value)
-        elif name in _CHECKS and name != "save_trajectories":
+        check = _check_of(name)
+        if check is None:
+            continue
+        if not isinstance(value, bool) or check is check_callback:
+            check(name, value)
+        elif name != "save_trajectories":
             raise ConfigurationError(f"{name} must not be {value!r}")

@@ -256,8 +256,8 @@ class TurnEvents:
                 else:
                     self._resettable.append((listener, reset))
         self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
-        given = (*astuple(callbacks), stream_callback, sink)
-        self.called_back: bool = any(one is not None for one in given)
+        given = [one for one in (*astuple(callbacks), stream_callback, sink) if one is not None]
+        self.called_back: bool = bool(given)
         """Whether there is a callback, which may have to be waited for."""
         self.listened_to: bool = self.called_back
         """Whether anyone hears of anything; otherwise an event is not even made note of."""

@@ -55,6 +55,9 @@ class Hooks:
     turn_event: Sequence[SupportsTurnEvents] = ()
 
 
+NO_HOOKS: Final = Hooks()
+
+
 def read_hooks(given: object) -> tuple[object, ...]:
     """What `hooks=` holds: names and objects. Raises `ConfigurationError` before anything is made."""
     if given is None:
@@ -85,6 +88,8 @@ def check_hook(hook: object) -> None:
 def collect_hooks(hooks: Iterable[object], *, skip_memory: bool = False) -> Hooks:
     """The hooks by ability; with `skip_memory` without those of the memory."""
     given = tuple(hooks)
+    if not given:
+        return NO_HOOKS
     remembering = () if skip_memory else given
     return Hooks(
         around_turn=[hook for hook in given if isinstance(hook, SupportsAroundTurn)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Final, Self
 
@@ -70,12 +70,12 @@ class InterruptFlag:
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    @contextmanager
-    def time_limit(self, seconds: float | None) -> Iterator[None]:
+    def time_limit(self, seconds: float | None) -> AbstractContextManager[None]:
         """Interrupt the turn when the body runs longer than that; None is no limit."""
-        if seconds is None:
-            yield
-            return
+        return nullcontext() if seconds is None else self._limited(seconds)
+
+    @contextmanager
+    def _limited(self, seconds: float) -> Iterator[None]:
         timer = asyncio.get_running_loop().call_later(
             seconds,
             lambda: self.request(

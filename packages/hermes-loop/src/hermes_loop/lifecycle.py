@@ -23,11 +23,10 @@ CLOSE_BOUNDS: Final = Bounds(limit_s=4 * CLOSE_LIMIT_S + 1)
 
 
 class Lifecycle:
-    """One agent's: `label` is how warnings name the agent."""
+    """One agent's."""
 
-    def __init__(self, wiring: Wiring, session_id: str, label: str) -> None:
+    def __init__(self, wiring: Wiring, session_id: str) -> None:
         self._session_id = session_id
-        self._label = label
         self._conversation: Conversation | None = None
         self._bound: LoopBound | None = None
         self._closing = False
@@ -141,6 +140,5 @@ class Lifecycle:
             async with asyncio.timeout(CLOSE_LIMIT_S), bound.turns:
                 pass
         except TimeoutError:
-            warnings.warn(
-                f"{self._label} is closed although its turn did not end", ResourceWarning, stacklevel=2
-            )
+            label = self.wiring.label(self._session_id)
+            warnings.warn(f"{label} is closed although its turn did not end", ResourceWarning, stacklevel=2)

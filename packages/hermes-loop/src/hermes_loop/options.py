@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, get_args
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hermes_loop.budget import Budget, IterationBudget
 from hermes_loop.checks import check_members, check_provider
@@ -48,8 +47,7 @@ class UnexpectedOptionError(ConfigurationError, TypeError):
     """A keyword that `AIAgent` does not know; a `TypeError` too, as for any other call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
+class AgentOptions(Struct, frozen=True, kw_only=True):
     """What an agent was made with, checked. `api_key` never shows in its repr."""
 
     provider: str | Provider | None
@@ -92,6 +90,10 @@ class AgentOptions:
 
     def __repr__(self) -> str:
         return f"AgentOptions(provider={self.provider!r}, model={self.model!r})"
+
+    def label(self, session_id: str) -> str:
+        """How the agent of this session is shown to a person."""
+        return f"<AIAgent session_id={session_id!r} {self!r}>"
 
     def check(self) -> None:
         """Raises `ConfigurationError` for settings that contradict each other, and for objects that are not
@@ -193,6 +195,8 @@ def read_effort(config: Mapping[str, object] | None, effort: str | None) -> Reas
 
     Raises `ConfigurationError`.
     """
+    if config is None and effort is None:
+        return None
     if config is not None and effort is not None:
         raise ConfigurationError("give reasoning_config= or reasoning_effort=, not both")
     wanted: object = effort

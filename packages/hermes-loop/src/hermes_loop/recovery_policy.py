@@ -17,7 +17,16 @@ from hermes_loop.verdicts import Compress, ErrorVerdict, Fallback, Resend, Retry
 from hermes_messages import ErrorKind, ProviderError
 from hermes_messages.protocols import TurnExitReason
 
-__all__ = ["RULES", "Options", "RecoveryPolicy", "Rule", "backoff_s", "decide_recovery", "rest_s"]
+__all__ = [
+    "DEFAULT_POLICY",
+    "RULES",
+    "Options",
+    "RecoveryPolicy",
+    "Rule",
+    "backoff_s",
+    "decide_recovery",
+    "rest_s",
+]
 
 
 Rests = Literal["always", "exhausted", "never"]
@@ -72,6 +81,9 @@ class RecoveryPolicy(Struct, frozen=True, kw_only=True):
     max_attempts: int = 6
     rest_s: float = 30.0
     max_rest_s: float = 3600.0
+
+
+DEFAULT_POLICY: Final = RecoveryPolicy()
 
 
 class Options(Struct, frozen=True, kw_only=True):

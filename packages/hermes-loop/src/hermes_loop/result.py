@@ -137,6 +137,8 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
 def _pending(turn: TurnState) -> list[JsonObject]:
     """The calls that wait for a decision, as plain data, with the fingerprint that an approval may carry."""
     pending = turn.conversation.pending
+    if not pending:
+        return []
     rows = pending_to_json(pending)
     assert isinstance(rows, list)
     return [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from hermes_loop.abilities import has_method
 from hermes_loop.route_rests import RouteRests
@@ -14,8 +15,7 @@ from hermes_messages.protocols import Provider, SupportsSecrets
 __all__ = ["Route", "Routes"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Route:
+class Route(Struct, frozen=True, eq=False):
     """One model on one host, at its `place` in the list. Its provider says with each answer what it cost."""
 
     provider: Provider
@@ -62,9 +62,13 @@ class Routes:
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes)
 
+    def is_open(self, route: Route) -> bool:
+        """Whether `open` has nothing to do."""
+        return route.place in self._opened
+
     async def open(self, route: Route) -> None:
         """Make `route` ready, once. Raises as `Provider.open`."""
-        if route.place not in self._opened:
+        if not self.is_open(route):
             await route.provider.open()
             self._opened.add(route.place)
 

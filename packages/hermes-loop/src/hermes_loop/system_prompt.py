@@ -30,7 +30,7 @@ def build_system_prompt(
         sections = [identity or DEFAULT_IDENTITY, system_message or "", tool_guidance, context_text]
         if has_tools:
             sections.append(f"Working directory: {cwd}")
-    return "\n\n".join(section.strip() for section in sections if section.strip())
+    return "\n\n".join(filter(None, map(str.strip, sections)))
 
 
 def needs_rebuild(current: str | None, system_message: str | None) -> bool:

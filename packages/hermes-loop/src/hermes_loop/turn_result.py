@@ -26,24 +26,24 @@ class TurnResult(dict[str, Any]):
     def __init__(self, values: Iterable[tuple[str, object]] | dict[str, object] = ()) -> None:
         """The lists under the names in `SHARED` hold dicts that others hold, too."""
         super().__init__(values)
-        self._shared = True
+        self._shared: tuple[str, ...] = SHARED
 
-    def _own(self) -> None:
-        """From now on the lists are of nobody else."""
-        if self._shared:
-            self._shared = False
-            for name in SHARED:
+    def _own(self, names: tuple[str, ...] = SHARED) -> None:
+        """From now on the lists under `names` are of nobody else."""
+        for name in names:
+            if name in self._shared:
+                self._shared = tuple(other for other in self._shared if other != name)
                 if super().__contains__(name):
                     super().__setitem__(name, fresh(super().__getitem__(name)))
 
     def __getitem__(self, key: str) -> Any:
-        if key in SHARED:
-            self._own()
+        if key in self._shared:
+            self._own((key,))
         return super().__getitem__(key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if key in SHARED:
-            self._own()  # what is set from now on is not to be copied
+        if key in self._shared:
+            self._own((key,))  # what is set from now on is not to be copied
         super().__setitem__(key, value)
 
     def __iter__(self) -> Iterator[str]:  # where it is not dict's own, dict(result) asks item by item
@@ -51,14 +51,14 @@ class TurnResult(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """As of a dict."""
-        if key in SHARED:
-            self._own()
+        if key in self._shared:
+            self._own((key,))
         return super().get(key, default)
 
     def pop(self, key: str, *default: Any) -> Any:
         """As of a dict."""
-        if key in SHARED:
-            self._own()
+        if key in self._shared:
+            self._own((key,))
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[str, Any]:
@@ -68,8 +68,8 @@ class TurnResult(dict[str, Any]):
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """As of a dict."""
-        if key in SHARED:
-            self._own()
+        if key in self._shared:
+            self._own((key,))
         return super().setdefault(key, default)
 
     def update(self, *others: Any, **values: Any) -> None:

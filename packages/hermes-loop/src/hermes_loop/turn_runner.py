@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from hermes_loop.admission import LocalLease, admitted, lease_for
@@ -14,6 +13,7 @@ from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
 from hermes_loop.follow_ups import FollowUp, FollowUpHeldError, FollowUps
 from hermes_loop.hook_calls import around_turn, watch_turn
+from hermes_loop.ids import new_id
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import AgentOptions
@@ -59,7 +59,7 @@ class TurnRunner:
         self._session_id = session_id
         self._lease_ttl_s = lease_ttl_s
         # One holder for all turns: a lease that could not be given back is this agent's own next time.
-        self._holder = uuid.uuid4().hex
+        self._holder = new_id()
         self._warned_about: SessionStore | None = None
         self._follow_ups = lifecycle.follow_ups = FollowUps(self._run_follow_up)
 
@@ -175,8 +175,8 @@ class TurnRunner:
             self._warn_without_leases(deps.store)
         return TurnState(
             session_id=self._session_id,
-            task_id=task_id if task_id is not None else uuid.uuid4().hex,
-            turn_id=uuid.uuid4().hex,
+            task_id=task_id if task_id is not None else new_id(),
+            turn_id=new_id(),
             request=request,
             system_message=request.system_message if isinstance(request, TurnRequest) else None,
             conversation=self._lifecycle.conversation,

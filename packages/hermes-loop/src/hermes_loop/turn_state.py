@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hermes_loop.admission import Lease
 from hermes_loop.budget import Spent, TurnBudget
@@ -14,15 +14,15 @@ from hermes_loop.clock import Clock
 from hermes_loop.compression.control import CompressionControl
 from hermes_loop.conversation import Conversation
 from hermes_loop.events import Callbacks, TurnEvents
-from hermes_loop.hooks import Hooks
+from hermes_loop.hooks import NO_HOOKS, Hooks
 from hermes_loop.idle import SupportsIdle
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.output_type import OutputContract
-from hermes_loop.recovery_policy import RecoveryPolicy
+from hermes_loop.recovery_policy import DEFAULT_POLICY, RecoveryPolicy
 from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange
 from hermes_loop.routes import Route, Routes
 from hermes_loop.runtime import SupportsWholeTurn
-from hermes_loop.shielding import Bounds
+from hermes_loop.shielding import DEFAULT_BOUNDS, Bounds
 from hermes_loop.steering import Steering
 from hermes_loop.verdicts import Stop
 from hermes_messages import (
@@ -33,6 +33,7 @@ from hermes_messages import (
     ToolSpec,
     Usage,
     UserMessage,
+    add_usage,
 )
 from hermes_messages.approvals import ApprovalDecision
 from hermes_messages.messages import Message, ToolCall
@@ -49,8 +50,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True, kw_only=True):
     """What every request of an agent carries, whichever route it takes."""
 
     max_tokens: int | None = None
@@ -61,8 +61,7 @@ class ModelSettings:
     output: OutputContract | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
+class TurnLimits(Struct, frozen=True, kw_only=True):
     """How often a turn tries again. All loops of a turn end by these."""
 
     max_iterations: int = 90
@@ -72,8 +71,7 @@ class TurnLimits:
     corrections: int = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDeps:
+class TurnDeps(Struct, frozen=True, kw_only=True):
     """What an agent hands to each of its turns; nothing in it belongs to one turn."""
 
     routes: Routes
@@ -81,7 +79,7 @@ class TurnDeps:
     store: SessionStore | None
     agent_factory: AgentFactory | None = None
     callbacks: Callbacks
-    hooks: Hooks = field(default_factory=Hooks)
+    hooks: Hooks = NO_HOOKS
     steering: Steering
     settings: ModelSettings
     session_info: SessionInfo
@@ -96,15 +94,14 @@ class TurnDeps:
     runtime: SupportsWholeTurn | None = None
     rerun_idempotent: bool = False
     idle: SupportsIdle | None = None
-    limits: TurnLimits = field(default_factory=TurnLimits)
-    policy: RecoveryPolicy = field(default_factory=RecoveryPolicy)
-    bounds: Bounds = field(default_factory=Bounds)
+    limits: TurnLimits = TurnLimits()
+    policy: RecoveryPolicy = DEFAULT_POLICY
+    bounds: Bounds = DEFAULT_BOUNDS
     clock: Clock
     rng: random.Random
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
+class TurnRequest(Struct, frozen=True, kw_only=True):
     """What the host asked for with this turn."""
 
     user_message: UserMessage
@@ -113,8 +110,7 @@ class TurnRequest:
     prelude: tuple[ToolCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeRequest:
+class ResumeRequest(Struct, frozen=True, kw_only=True):
     """What a person decided on the calls of a suspended round, by call id."""
 
     decisions: Mapping[str, ApprovalDecision]
@@ -170,7 +166,6 @@ class TurnState:
     corrections: int = 0
     correcting: bool = False
     last_input_tokens: int | None = None
-    usage: Usage | None = None
     route_usage: dict[int, RouteUsage] = field(default_factory=dict)
     step_usage: Usage | None = None
     context_built: bool = False
@@ -201,14 +196,25 @@ class TurnState:
         """Why the turn has to stop at this boundary; None when it need not."""
         if self.lease.lost:
             return Stop("lease_lost", "another process took over the session")
-        if self.interrupt.requested:
-            return Stop(self.interrupt.reason, self.interrupt.text)
-        return None
+        interrupt = self.interrupt
+        return Stop(interrupt.reason, interrupt.text) if interrupt.requested else None
 
     @property
     def used(self) -> RouteUsage:
         """The account of the route that is taken now."""
-        return self.route_usage.setdefault(self.route.place, RouteUsage(self.route))
+        route = self.route
+        used = self.route_usage.get(route.place)
+        if used is None:
+            used = self.route_usage[route.place] = RouteUsage(route)
+        return used
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all routes together used. None: no host said."""
+        total: Usage | None = None
+        for used in self.route_usage.values():
+            total = add_usage(total, used.usage)
+        return total
 
     def next_uid(self) -> str:
         """The identity of the next message of this turn."""

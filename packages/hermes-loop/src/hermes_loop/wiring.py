@@ -49,6 +49,10 @@ class Wiring:
         self._deps: TurnDeps | None = None
         self._owned: list[tuple[str, Callable[[], Awaitable[None]]]] = []
 
+    def label(self, session_id: str) -> str:
+        """How warnings name the agent."""
+        return self._options.label(session_id)
+
     @property
     def cwd(self) -> str:
         """Where tools start."""

@@ -197,7 +197,9 @@ class StreamAssembler:
         return events
 
     def _release(self, rest: Remainder) -> list[StreamEvent]:
-        events = self._pieces(rest.pieces)
+        events = self._pieces(rest.pieces) if rest.pieces else []
+        if not rest.reclaimed:
+            return events
         reasoning = _joined(self._reasoning) or ""
         if rest.reclaimed.strip() and reasoning.endswith(rest.reclaimed):
             self._reasoning = [reasoning.removesuffix(rest.reclaimed)]

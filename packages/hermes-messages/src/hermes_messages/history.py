@@ -62,11 +62,12 @@ class _View(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        length = len(self)
         if isinstance(index, slice):
-            start, stop, step = index.indices(len(self))
+            start, stop, step = index.indices(length)
             return tuple(self)[index] if step < 0 else self._between(start, stop, step)
-        position = index if index >= 0 else len(self) + index
-        if not 0 <= position < len(self):
+        position = index if index >= 0 else length + index
+        if not 0 <= position < length:
             raise IndexError(index)
         return self._at(position)
 
@@ -88,15 +89,16 @@ class History(_View, Sequence[Message]):
     A tail is for what is said in one request only, such as a note with the time: nothing before it changes.
     """
 
-    __slots__ = ("_log", "_logged", "_tail")
+    __slots__ = ("_length", "_log", "_logged", "_tail")
 
     def __init__(self, log: MessageLog, length: int, tail: tuple[Message, ...] = ()) -> None:
         """Raises `ValueError` for a length that the log does not have."""
-        if not 0 <= length <= len(log):
+        if not 0 <= length <= len(log._messages):  # noqa: SLF001 - one module
             raise ValueError(f"a view of {length} messages on a log of {len(log)}")
         self._log = log
         self._logged = length
         self._tail = tail
+        self._length = length + len(tail)
 
     @property
     def log(self) -> MessageLog:
@@ -122,12 +124,12 @@ class History(_View, Sequence[Message]):
 
         Raises `ValueError` for more than there are.
         """
-        if not 0 <= count <= len(self):
+        if not 0 <= count <= self._length:
             raise ValueError(f"what is behind {count} messages of {len(self)}")
         return _HistoryEnd(self, count)
 
     def __len__(self) -> int:
-        return self._logged + len(self._tail)
+        return self._length
 
     def __iter__(self) -> Iterator[Message]:
         logged = islice(self._log._messages, self._logged)  # noqa: SLF001 - one module

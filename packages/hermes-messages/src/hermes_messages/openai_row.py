@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
+import msgspec
+
 from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.errors import MessageFormatError
 from hermes_messages.exchange import ToolSpec
@@ -131,6 +133,6 @@ def tool_definition(tool: ToolSpec) -> JsonObject:
     function: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": json.loads(bytes(tool.parameters)),
+        "parameters": msgspec.json.decode(tool.parameters),
     }
     return {"type": "function", "function": function}

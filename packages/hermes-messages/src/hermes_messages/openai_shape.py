@@ -86,7 +86,7 @@ def message_to_dict(message: Message, index: int, *, full: bool) -> JsonObject:
             raise no_message(message, index)
     if message.name is not None:
         known["name"] = message.name
-    return _with_extra(known, message.extra, index)
+    return known if message.extra is None else _with_extra(known, message.extra, index)
 
 
 def _assistant(message: AssistantMessage, index: int, *, full: bool) -> JsonObject:

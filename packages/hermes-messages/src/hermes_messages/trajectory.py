@@ -22,8 +22,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from hermes_messages.argument_text import JsonObject, JsonValue, parse_arguments_tolerantly
@@ -113,7 +115,15 @@ def _system_value(message: SystemMessage, tools: Sequence[ToolSpec]) -> str:
 
 
 def _tool_section(tools: Sequence[ToolSpec]) -> str:
-    listed: list[JsonValue] = [tool_definition(tool) for tool in tools]
+    return _described(tuple((tool.name, tool.description, bytes(tool.parameters)) for tool in tools))
+
+
+@lru_cache(maxsize=32)
+def _described(tools: tuple[tuple[str, str, bytes], ...]) -> str:
+    """The conversations of a data set have few sets of tools, some with long schemas."""
+    listed: list[JsonValue] = [
+        tool_definition(ToolSpec(name, description, Raw(schema))) for name, description, schema in tools
+    ]
     return f"{_INTRODUCTION}<tools>\n{to_json(listed)}\n</tools>{_CALL_FORMAT}"
 
 

@@ -51,10 +51,13 @@ SYSTEM_TAGS: Final = TagEscape("tools")
 GPT_TAGS: Final = TagEscape("think", "tool_call")
 
 
+_encoder: Final = json.JSONEncoder(ensure_ascii=False)
+
+
 def to_json(value: JsonValue) -> str:
     """`value` as JSON with characters as they are, save the `<` of the format's own tags."""
-    text = json.dumps(value, ensure_ascii=False)
-    return replace_surrogates(_TAG_IN_JSON.sub(r"\\u003c", text))
+    text = _encoder.encode(value)
+    return replace_surrogates(_TAG_IN_JSON.sub(r"\\u003c", text) if "<" in text else text)
 
 
 _SCRATCHPAD: Final = re.compile(

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from hermes_messages.errors import InvariantError
@@ -112,7 +111,9 @@ def validate(messages: Iterable[Message]) -> list[InvariantError]:
             case UserMessage():
                 state, owed = TranscriptState.ASKED, {}
             case AssistantMessage() if not is_blank(message):
-                owed = dict(Counter(call.id for call in message.tool_calls))
+                owed = {}
+                for call in message.tool_calls:
+                    owed[call.id] = owed.get(call.id, 0) + 1
                 state = TranscriptState.RESULTS_OWED if owed else TranscriptState.ANSWERED
             case ToolMessage() if message.tool_call_id in owed:
                 owed[message.tool_call_id] -= 1

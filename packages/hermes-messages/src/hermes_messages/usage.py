@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 __all__ = ["Usage", "add_usage"]
 
@@ -23,25 +24,9 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     cost_usd: float | None = None
 
 
-def _add(left: int | None, right: int | None) -> int | None:
-    if left is None:
-        return right
-    return left if right is None else left + right
-
-
 def add_usage(left: Usage | None, right: Usage | None) -> Usage | None:
     """The sum of two usages; a figure known on one side only is kept as it is."""
     if left is None or right is None:
         return left if right is None else right
-    if left.cost_usd is None or right.cost_usd is None:
-        cost = left.cost_usd if right.cost_usd is None else right.cost_usd
-    else:
-        cost = left.cost_usd + right.cost_usd
-    return Usage(
-        input_tokens=_add(left.input_tokens, right.input_tokens),
-        output_tokens=_add(left.output_tokens, right.output_tokens),
-        cache_read_tokens=_add(left.cache_read_tokens, right.cache_read_tokens),
-        cache_write_tokens=_add(left.cache_write_tokens, right.cache_write_tokens),
-        reasoning_tokens=_add(left.reasoning_tokens, right.reasoning_tokens),
-        cost_usd=cost,
-    )
+    pairs = zip(astuple(left), astuple(right), strict=True)
+    return Usage(*[b if a is None else a if b is None else a + b for a, b in pairs])

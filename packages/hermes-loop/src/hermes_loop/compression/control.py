@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hermes_loop.compression.protocol import Compressor
 from hermes_loop.compression.settings import CompressionSettings
 from hermes_loop.compression.summary import SummaryCompressor
 from hermes_messages import ConfigurationError
 
 __all__ = ["CompressionControl", "read_compression"]
+
+
+_USUAL: Final = CompressionSettings()
 
 
 class CompressionControl:
@@ -39,5 +44,5 @@ def read_compression(
         raise ConfigurationError(
             f"compression must be a bool or CompressionSettings, not {type(compression).__name__}"
         )
-    settings = CompressionSettings() if compression is True else compression
+    settings = _USUAL if compression is True else compression
     return CompressionControl(settings, compressor or SummaryCompressor())

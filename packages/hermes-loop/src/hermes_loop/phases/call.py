@@ -207,7 +207,8 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
     response: ChatResponse | None = None
     with turn.interrupt.scope():
         try:
-            await _open(turn, deps)
+            if not deps.routes.is_open(turn.route):
+                await _open(turn, deps)
             turn.api_calls += 1
             turn.used.api_calls += 1
             async with aclosing(turn.route.provider.stream(request)) as events:
@@ -234,7 +235,8 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
             return stop
         cut_off = ProviderError("the stream ended without a response", kind=ErrorKind.TRANSPORT)
         return Failed(cut_off)
-    await turn.events.attempt_succeeded()
+    if turn.events.listened_to:
+        await turn.events.attempt_succeeded()
     _account(turn, request, response)
     return Completed(response)
 

@@ -20,7 +20,7 @@ from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Ending
 from hermes_messages import StoreError
-from hermes_messages.protocols import ConversationResult
+from hermes_messages.protocols import ConversationResult, SessionStore
 
 __all__ = ["finalize_turn"]
 
@@ -60,10 +60,10 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
     """Idempotent: it is run again when the shutdown of the event loop cut it off."""
     await _step(turn, "closing the conversation", lambda: _close(turn, deps, ending))
     if not turn.lease.lost:
-        await _step(turn, "saving the session", lambda: _save(turn))
-        await _step(turn, "counting tokens", lambda: _count(turn, deps))
-        await _note_session(turn, deps)
-        await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
+        if deps.store is not None:
+            await _save_session(turn, deps.store)
+        if deps.trajectory_dir is not None:
+            await _step(turn, "saving the trajectory", lambda: _save_trajectory(turn, deps, ending))
     await _step(turn, "releasing the task's resources", lambda: deps.executor.release(turn.task_id))
     for name, failure in turn.events.failures.items():
         if not name.startswith("hook "):  # those were logged as they failed
@@ -71,8 +71,15 @@ async def _finalize(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversa
     log_phase(turn, "finalize_turn", ending.reason, logging.INFO)
     result = build_result(turn, deps, ending)
     await after_turn(turn, deps, result)
-    await turn.events.end(None if ending.reason == "cancelled" else result, turn.conversation.messages)
+    if turn.events.listened_to:
+        await turn.events.end(None if ending.reason == "cancelled" else result, turn.conversation.messages)
     return result
+
+
+async def _save_session(turn: TurnState, store: SessionStore) -> None:
+    await _step(turn, "saving the session", lambda: turn.conversation.journal.save(turn.lease.token))
+    await _step(turn, "counting tokens", lambda: _count(turn, store))
+    await _note_session(turn, store)
 
 
 async def _step(turn: TurnState, name: str, step: Callable[[], Awaitable[None]]) -> None:
@@ -96,22 +103,18 @@ async def _close(turn: TurnState, deps: TurnDeps, ending: Ending) -> None:
         )
 
 
-async def _save(turn: TurnState) -> None:
-    await turn.conversation.journal.save(turn.lease.token)
-
-
-async def _count(turn: TurnState, deps: TurnDeps) -> None:
-    if deps.store is not None and turn.context_built and turn.api_calls and not turn.counted:
+async def _count(turn: TurnState, store: SessionStore) -> None:
+    if turn.context_built and turn.api_calls and not turn.counted:
         turn.counted = True
-        await deps.store.update_token_counts(turn.session_id, turn.usage, api_calls=turn.api_calls)
+        await store.update_token_counts(turn.session_id, turn.usage, api_calls=turn.api_calls)
 
 
-async def _note_session(turn: TurnState, deps: TurnDeps) -> None:
+async def _note_session(turn: TurnState, store: SessionStore) -> None:
     """What the next turn finds if nobody else writes meanwhile. Without it, it reads everything anew."""
-    if deps.store is None or not turn.context_built:
+    if not turn.context_built:
         return
     try:
-        turn.conversation.left_at(await deps.store.get_session(turn.session_id))
+        turn.conversation.left_at(await store.get_session(turn.session_id))
     except Exception as error:  # noqa: BLE001 - a store's own; nothing is lost by it
         level = logging.DEBUG if isinstance(error, StoreError) else logging.WARNING  # the latter is a bug
         log_phase(turn, "finalize_turn", "SessionNotNoted", level, f"{type(error).__name__}: {error}")

@@ -98,17 +98,26 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
         record.pending = outcome.pending
         saved = await save_owed(turn)
         return saved if isinstance(saved, Stop) else Suspend(outcome.pending)
-    # An interrupt may have come when the executor was already done: what waits is then settled here.
-    waiting = {item.position for item in outcome.pending}
-    ran, not_started = missing_results(record, ran=True), missing_results(record, ran=False)
-    spare = [not_started[at] if at in waiting else result for at, result in enumerate(ran)]
-    turn.conversation.close_tool_round(spare)
+    results = [result for result in record.results if result is not None]
+    if len(results) < len(record.results):
+        results = _filled(record, outcome)
+    turn.conversation.close_tool_round(results)
     saved = await save_owed(turn)
     if isinstance(saved, Stop):
         return saved
-    if note_failing_round(turn, message.tool_calls, [r for r in record.results if r is not None], deps):
+    if note_failing_round(turn, message.tool_calls, results, deps):
         return Stop("tool_loop", "the model repeats tool calls that fail")
     return Continue("tool results")
+
+
+def _filled(record: RoundRecord, outcome: RoundOutcome) -> list[ToolMessage]:
+    """A result for each call, also for those that an interrupt left without one when the executor was already
+    done; one that still waited for a decision did not run."""
+    waiting = {item.position for item in outcome.pending}
+    ran, not_started = missing_results(record, ran=True), missing_results(record, ran=False)
+    return [
+        result or (not_started[at] if at in waiting else ran[at]) for at, result in enumerate(record.results)
+    ]
 
 
 async def execute_calls(
@@ -175,14 +184,14 @@ def note_failing_round(
     turn: TurnState, calls: Sequence[ToolCall], results: Sequence[ToolMessage], deps: TurnDeps
 ) -> bool:
     """Whether the model is stuck: the same failing calls, or only unknown tools, too many rounds in a row."""
+    if not all(result.status == "error" for result in results):
+        turn.failing_rounds = turn.unknown_tool_rounds = 0
+        turn.last_failing_round = ()
+        return False
     signature = tuple((call.name, call.arguments) for call in calls)
-    failing = all(result.status == "error" for result in results)
-    if failing and signature == turn.last_failing_round:
-        turn.failing_rounds += 1
-    else:
-        turn.failing_rounds = 1 if failing else 0
-    turn.last_failing_round = signature if failing else ()
+    turn.failing_rounds = turn.failing_rounds + 1 if signature == turn.last_failing_round else 1
+    turn.last_failing_round = signature
     known = {tool.name for tool in turn.snapshot.tools}
-    all_unknown = failing and all(call.name not in known for call in calls)
+    all_unknown = all(call.name not in known for call in calls)
     turn.unknown_tool_rounds = turn.unknown_tool_rounds + 1 if all_unknown else 0
     return max(turn.failing_rounds, turn.unknown_tool_rounds) >= deps.limits.failing_rounds

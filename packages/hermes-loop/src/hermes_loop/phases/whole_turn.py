@@ -133,7 +133,6 @@ async def _record_result(turn: TurnState, round_: RoundRecord | None, message: T
 def _account(turn: TurnState, answer: WholeTurnAnswer) -> None:
     turn.api_calls += answer.api_calls
     turn.used.api_calls += answer.api_calls
-    turn.usage = add_usage(turn.usage, answer.usage)
     turn.used.usage = add_usage(turn.used.usage, answer.usage)
     turn.step_usage = answer.usage
     turn.budget.add(answer.usage, 0)
