@@ -102,7 +102,7 @@ def test_a_cancellation_by_the_host_is_not_taken_for_the_interrupt(host_first: b
         flag = InterruptFlag()
         waiting = asyncio.create_task(in_a_scope(flag, for_ever))
         await asyncio.sleep(0)
-        steps = [waiting.cancel, flag.request]
+        steps: list[Callable[[], object]] = [waiting.cancel, flag.request]
         for step in steps if host_first else reversed(steps):
             step()
         with pytest.raises(asyncio.CancelledError):

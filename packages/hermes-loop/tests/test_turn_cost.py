@@ -9,6 +9,7 @@ import gc
 import json
 import pickle
 import sys
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, cast
@@ -254,6 +255,24 @@ async def test_encoders_see_a_whole_result() -> None:
     del second["transcript"]
     assert msgspec.json.decode(msgspec.json.encode(second))["messages"] == second["messages"]
     assert len(second["messages"]) == 6
+
+
+@in_a_loop
+async def test_an_agent_that_is_done_leaves_nothing_to_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        agent = AIAgent(
+            provider=ScriptedProvider([calls(call("look", {"at": 1})), text("done")]),
+            tools=SimpleExecutor({"look": look}),
+        )
+        assert await agent.chat("hi") == "done"
+        await agent.close()
+        left = weakref.ref(agent._lifecycle)
+        del agent
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_long_answer_is_kept_in_pieces_until_it_is_looked_at() -> None:

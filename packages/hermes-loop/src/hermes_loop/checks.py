@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from types import CodeType
+from types import FunctionType, MethodType
 from typing import Final, cast
 
 import msgspec
@@ -59,12 +59,12 @@ def check_provider(what: str, value: object) -> Provider:
     return provider
 
 
-def _is_no_async_generator(function: object) -> bool:
+def _is_no_async_generator(given: object) -> bool:
     """Whether it is surely none: an async function, or a generator. What is written in Python says so itself;
     `inspect` also looks into partial functions and the like, and takes long."""
-    code = getattr(function, "__code__", None)
-    if isinstance(code, CodeType):
-        return bool(code.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR))
+    function = given.__func__ if isinstance(given, MethodType) else given
+    if isinstance(function, FunctionType):
+        return bool(function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_GENERATOR))
     return inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
 
 

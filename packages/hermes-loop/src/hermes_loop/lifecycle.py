@@ -37,7 +37,7 @@ class Lifecycle:
         """The turn that holds the agent's lock."""
         self.is_open: bool = False
         self.follow_ups: FollowUps | None = None
-        """The messages that wait for the end of a turn; set by whoever runs the turns."""
+        """The messages that wait for the end of a turn; set by whoever runs the turns, once there is one."""
 
     @property
     def conversation(self) -> Conversation:

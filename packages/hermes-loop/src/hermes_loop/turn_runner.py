@@ -61,7 +61,6 @@ class TurnRunner:
         # One holder for all turns: a lease that could not be given back is this agent's own next time.
         self._holder = new_id()
         self._warned_about: SessionStore | None = None
-        self._follow_ups = lifecycle.follow_ups = FollowUps(self._run_follow_up)
 
     async def run(
         self,
@@ -102,15 +101,21 @@ class TurnRunner:
             return build_result(turn, deps, Stop("internal_error", f"{type(error).__name__}: {error}"))
         finally:
             await lifecycle.close_if_asked()
-            self._follow_ups.wake()
+            self._wake_follow_ups()
 
     def follow_up(self, text: str) -> FollowUp:
         """See `AIAgent.follow_up`."""
         lifecycle = self._lifecycle
         lifecycle.bind()
         follow_up = FollowUp(text, lambda: not lifecycle.inside_its_turn)
-        self._follow_ups.add(follow_up)
+        if lifecycle.follow_ups is None:  # not before it is needed: the two refer to each other
+            lifecycle.follow_ups = FollowUps(self._run_follow_up)
+        lifecycle.follow_ups.add(follow_up)
         return follow_up
+
+    def _wake_follow_ups(self) -> None:
+        if self._lifecycle.follow_ups is not None:
+            self._lifecycle.follow_ups.wake()
 
     async def _run_follow_up(self, follow_up: FollowUp) -> ConversationResult:
         async def begin() -> None:
@@ -139,7 +144,7 @@ class TurnRunner:
             return self._lifecycle.conversation.pending
         found = await read_pending(store, self._session_id)
         if not found:
-            self._follow_ups.wake()  # what waited for a decision may begin
+            self._wake_follow_ups()  # what waited for a decision may begin
         return found
 
     async def stream(
