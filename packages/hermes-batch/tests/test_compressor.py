@@ -17,9 +17,11 @@ from hermes_batch.cli_compression import compression_summary
 from hermes_batch.cli_shared import run_until_signal
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.compression_report import CompressionReport
+from hermes_batch.compression_step import compressed, look_at
 from hermes_batch.compressor import TrajectoryCompressor
 from hermes_batch.export import export_run
 from hermes_batch.files import FileLock
+from hermes_batch.records import Turn
 from hermes_batch.run_files import RunFiles
 from hermes_batch.testing import ScriptedAgents, conversation, failed_conversation
 from hermes_messages import (
@@ -126,21 +128,22 @@ def test_no_summary_is_paid_for_twice(tmp_path: Path) -> None:
 
 
 def test_failed_summaries_are_counted_and_asked_for_again_only_on_request(tmp_path: Path) -> None:
-    files = finished_run(tmp_path, ["9 good", "9 bad", "9 empty", "9 cut"])
+    files = finished_run(tmp_path, ["9 good", "9 bad", "9 empty", "9 cut", "9 long"])
 
     def answer(prompt: str) -> ConversationResult:
         if " bad" in prompt:
             return failed_conversation(prompt, error="refused", kind=ErrorKind.CONTENT_POLICY)
-        result = conversation(prompt, answer="" if " empty" in prompt else "fine")
+        words = "" if " empty" in prompt else "as long as before " * 2_000 if " long" in prompt else "fine"
+        result = conversation(prompt, answer=words)
         result["completed"] = " cut" not in prompt
         return result
 
     report = compress(tmp_path, ScriptedAgents(answer))
-    assert (report.summarised, report.kept, report.summaries_failed, report.still_over_limit) == (1, 3, 3, 3)
+    assert (report.summarised, report.kept, report.summaries_failed, report.still_over_limit) == (1, 4, 4, 4)
     failed = [row["compression"]["summary_failed"] for row in rows_of(files.compressed)]
-    assert failed == [False, True, True, True]
+    assert failed == [False, True, True, True, True]
     patient = summing_up()
-    assert compress(tmp_path, patient).summaries_failed == 3
+    assert compress(tmp_path, patient).summaries_failed == 4
     assert not patient.requests
     compressor = TrajectoryCompressor("r", output_dir=tmp_path, agent_factory=patient)
     look = f"hermes-batch view {compressor.summaries.directory}"
@@ -148,10 +151,32 @@ def test_failed_summaries_are_counted_and_asked_for_again_only_on_request(tmp_pa
     assert look not in compression_summary(replace(report, summaries_failed=0), compressor)
     dropping = CompressionSettings(target_tokens=1_500, summary_tokens=60, on_failed_summary="drop")
     report = compress(tmp_path, patient, dropping)
-    assert (report.summarised, report.dropped, len(rows_of(files.compressed))) == (1, 3, 1)
-    assert report.trajectories == 4
+    assert (report.summarised, report.dropped, len(rows_of(files.compressed))) == (1, 4, 1)
+    assert report.trajectories == 5
     report = compress(tmp_path, patient, retry_failed=True)
-    assert (len(patient.requests), report.summarised, report.summaries_failed) == (3, 4, 0)
+    assert (len(patient.requests), report.summarised, report.summaries_failed) == (4, 5, 0)
+
+
+def test_a_summary_is_refused_exactly_where_it_saves_nothing(tmp_path: Path) -> None:
+    files = finished_run(tmp_path, ["9 a"])
+    settings = CompressionSettings(target_tokens=1_500, summary_tokens=60, system_notice="Shortened.")
+    [row] = rows_of(files.trajectories)
+    steps = tuple(Turn(step["from"], step["value"]) for step in row["conversations"])
+    looked = look_at(steps, settings, len)
+    room = looked.room(settings, len)
+    for length, outcome in ((room, "summarised"), (room + 1, "kept")):
+        summary = "x" * (length - len("[CONTEXT SUMMARY]: "))
+        metrics = compressed(looked, summary, settings, len).metrics
+        assert (metrics.outcome, metrics.compressed_tokens < metrics.original_tokens) == (
+            outcome,
+            outcome == "summarised",
+        )
+        options = {"count_tokens": len, "retry_failed": True, "model": outcome}
+        report = compress(tmp_path, summing_up(summary), settings, **options)
+        assert report.summaries_failed == (outcome == "kept")
+        again = summing_up("x")
+        assert compress(tmp_path, again, settings, **options).summaries_failed == 0
+        assert len(again.requests) == (outcome == "kept")
 
 
 def test_a_dead_host_ends_the_call_with_nothing_written_and_the_next_one_goes_on(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "find_span",
     "step_tokens",
     "summary_prompt",
+    "summary_step",
     "summary_task",
     "with_summary_step",
 ]
@@ -210,9 +211,14 @@ def with_summary_step(
 ) -> tuple[Turn, ...]:
     """`steps` with one `human` step in the place of `span`: the summary, or without one a notice."""
     left_out = f"{span.end - span.begin} steps are left out here; there is no summary of them."
-    text = left_out if summary is None else summary.strip().removeprefix(_SUMMARY).strip()
+    step = summary_step(left_out if summary is None else summary)
     head = [
         replace(step, value=step.value + settings.system_notice) if step.from_ == "system" else step
         for step in steps[: span.begin]
     ]
-    return (*head, Turn("human", f"{_SUMMARY} {text}"), *steps[span.end :])
+    return (*head, step, *steps[span.end :])
+
+
+def summary_step(summary: str) -> Turn:
+    """The step that stands for those that are gone."""
+    return Turn("human", f"{_SUMMARY} {summary.strip().removeprefix(_SUMMARY).strip()}")

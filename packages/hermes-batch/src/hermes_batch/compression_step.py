@@ -40,6 +40,14 @@ class Trajectory(Struct, frozen=True):
         assert self.span is not None
         return summary_prompt(self.steps, self.span, settings, count)
 
+    def room(self, settings: CompressionSettings, count: CountTokens) -> int:
+        """How many tokens the step with the summary may have, so that the trajectory becomes shorter; there
+        must be a span."""
+        assert self.span is not None
+        others = with_summary_step(self.steps, self.span, "", settings)
+        others = (*others[: self.span.begin], *others[self.span.begin + 1 :])
+        return self.tokens - _size(others, count) - 1
+
 
 class Compressed(Struct, frozen=True):
     """What became of a trajectory; `steps` None means that it is dropped."""

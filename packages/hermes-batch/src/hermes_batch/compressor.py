@@ -86,6 +86,7 @@ class TrajectoryCompressor:
         self._settings = settings or CompressionSettings()
         self._target = self._files.compressed if target is None else Path(target)
         self._count = count_tokens
+        self._rooms: dict[bytes, int] = {}
         self._options = AgentOptions(
             toolsets=(),
             state_db=None,
@@ -114,7 +115,7 @@ class TrajectoryCompressor:
             toolsets=(),
             require_reasoning=False,
             agent_factory=agent_factory or self._options,
-            engine=SummaryEngine(),
+            engine=SummaryEngine(self._rooms, count_tokens),
             progress=progress or NoProgress(),
         )
 
@@ -184,19 +185,21 @@ class TrajectoryCompressor:
     async def _write_spans(self) -> int:
         """The dataset of the summaries' run, each span once; how many there are."""
         await make_directory(self._summaries.directory)
-        known: set[bytes] = set()
+        rooms = self._rooms
+        rooms.clear()
         async with replace_file(self._dataset) as write, aclosing(self._trajectories()) as batches:
             async for batch in batches:
-                new = {
-                    packed: line
-                    for packed, line in (
-                        self._span_row(looked) for _, looked in batch if looked.span is not None
-                    )
-                    if packed not in known
-                }
-                known.update(new)
-                await write(b"".join(new.values()))
-        return len(known)
+                new: list[bytes] = []
+                for _, looked in batch:
+                    if looked.span is None:
+                        continue
+                    packed, line = self._span_row(looked)
+                    room = looked.room(self._settings, self._count)
+                    if packed not in rooms:
+                        new.append(line)
+                    rooms[packed] = max(room, rooms.get(packed, room))
+                await write(b"".join(new))
+        return len(rooms)
 
     def _span_row(self, looked: Trajectory) -> tuple[bytes, bytes]:
         """The row that asks for a summary of the span, and the hash by which its record is found."""
