@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--remote-debugging-port=0",
 )
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Page:
@@ -129,6 +130,17 @@ class Page:
         return image
 
 
+def wait_for_address(process: subprocess.Popen[str]) -> str:
+    """The line in which the browser says where it listens."""
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        if line.startswith("DevTools listening on "):
+            return line
+        said.append(line)
+    pytest.fail(f"Chromium ended; it wrote:\n{''.join(said)}")
+
+
 @contextmanager
 def running_browser(profile: Path, ready: str = "document.readyState === 'complete'") -> Iterator[Page]:
     """A new Chromium with nothing in its profile; it is gone afterwards."""
@@ -138,10 +150,19 @@ def running_browser(profile: Path, ready: str = "document.readyState === 'comple
     from websockets.sync.client import connect
 
     command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with (
+        # Not where TMPDIR says: the path of its socket must be short.
+        tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp", ignore_cleanup_errors=True) as sockets,
+        subprocess.Popen(
+            command,
+            env={**os.environ, "TMPDIR": sockets},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
         try:
-            assert process.stderr is not None
-            told = next(line for line in process.stderr if line.startswith("DevTools listening on "))
+            told = wait_for_address(process)
             with connect(told.split()[-1], max_size=None, open_timeout=PATIENCE_S) as whole:
                 whole.send(json.dumps({"id": 1, "method": "Target.getTargets"}))
                 targets = json.loads(whole.recv(timeout=PATIENCE_S))["result"]["targetInfos"]

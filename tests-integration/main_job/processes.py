@@ -37,12 +37,12 @@ def run_batch(
     )
 
 
-def start_batch(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+def start_batch(directory: Path, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """`hermes-batch ARGUMENTS` in `directory`, left running; its progress can be read from `stderr`."""
     return subprocess.Popen(
         [HERMES_BATCH, *arguments],
         cwd=directory,
-        env=job_environment(directory),
+        env=env or job_environment(directory),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -44,10 +46,37 @@ def quick(command: str, rows: Path) -> tuple[str, ...]:
 
 
 def few_rows(directory: Path, count: int) -> Path:
+    """Rows that run a command each, which begins with `expr` and the row's number."""
     rows = directory / "few.jsonl"
     prompts = [f'Run the shell command "expr {number} + 1"' for number in range(count)]
     rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
     return rows
+
+
+class HeldRows:
+    """`few_rows` whose commands end when the test lets them: what is to be hit then is still there."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        self.file = few_rows(directory, count)
+        self._gates = directory / "gates"
+        programs = directory / "programs"
+        for folder in (self._gates, programs):
+            folder.mkdir()
+        expr = programs / "expr"
+        expr.write_text(
+            f"""#!/bin/sh
+for _ in $(seq 6000); do
+    [ -e {shlex.quote(str(self._gates))}/"${{1%%[!0-9]*}}" ] && exec {shutil.which("expr")} "$@"
+    sleep 0.1
+done
+"""
+        )
+        expr.chmod(0o755)
+        self.env = job_environment(directory, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
+
+    def let_go(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            (self._gates / str(number)).touch()
 
 
 def test_the_demo_leaves_trajectories_statistics_and_searchable_sessions(tmp_path: Path) -> None:
@@ -83,26 +112,31 @@ async def the_sessions_can_be_searched(state_db: Path, word: str, sessions: int)
 
 
 def test_an_interrupt_lets_running_rows_end_and_a_resume_finishes_the_rest(tmp_path: Path) -> None:
-    rows = few_rows(tmp_path, 12)
-    with start_batch(tmp_path, *quick("run", rows)) as process:
+    rows = HeldRows(tmp_path, 12)
+    rows.let_go([0])
+    with start_batch(tmp_path, *quick("run", rows.file), env=rows.env) as process:
         read_until(process, "[1/12]")
         servers = model_servers(process.pid)
         assert len(servers) == 1
         process.send_signal(signal.SIGINT)
+        read_until(process, "stopping: running rows may end")
+        rows.let_go(range(12))
         output, progress = process.communicate(timeout=800)
     assert process.returncode == 130, progress
     assert "pending" in output
     wait_until_gone(servers)
     kept = len(records(tmp_path))
     assert 1 <= kept < 12
-    done = run_batch(tmp_path, *quick("resume", rows))
+    done = run_batch(tmp_path, *quick("resume", rows.file))
     assert done.returncode == 0, done.stderr
     assert f"12 rows, {kept} finished before" in done.stderr
     assert len(records(tmp_path)) == 12
 
 
 def test_two_interrupts_stop_at_once_and_leave_no_server(tmp_path: Path) -> None:
-    with start_batch(tmp_path, *quick("run", few_rows(tmp_path, 30))) as process:
+    rows = HeldRows(tmp_path, 30)
+    rows.let_go([0])
+    with start_batch(tmp_path, *quick("run", rows.file), env=rows.env) as process:
         read_until(process, "[1/30]")
         servers = model_servers(process.pid)
         process.send_signal(signal.SIGINT)
@@ -115,24 +149,29 @@ def test_two_interrupts_stop_at_once_and_leave_no_server(tmp_path: Path) -> None
 
 
 def test_a_killed_process_takes_its_server_with_it_and_loses_no_row(tmp_path: Path) -> None:
-    rows = few_rows(tmp_path, 6)
-    with start_batch(tmp_path, *quick("run", rows)) as process:
+    rows = HeldRows(tmp_path, 6)
+    rows.let_go([0, 1])
+    with start_batch(tmp_path, *quick("run", rows.file), env=rows.env) as process:
         read_until(process, "[2/6]")
         servers = model_servers(process.pid)
         process.kill()
+    rows.let_go(range(6))  # those commands are nobody's now
     assert len(servers) == 1
     wait_until_gone(servers)
-    done = run_batch(tmp_path, *quick("resume", rows))
+    done = run_batch(tmp_path, *quick("resume", rows.file))
     assert done.returncode == 0, done.stderr
     assert "6 rows, 0 finished before" not in done.stderr
     assert [row.prompt_index for row in records(tmp_path)] == list(range(6))
 
 
 def test_a_model_server_that_dies_is_replaced_and_finished_rows_are_kept(tmp_path: Path) -> None:
-    with start_batch(tmp_path, *quick("run", few_rows(tmp_path, 6))) as process:
+    rows = HeldRows(tmp_path, 6)
+    rows.let_go([0, 1])
+    with start_batch(tmp_path, *quick("run", rows.file), env=rows.env) as process:
         read_until(process, "[2/6]")
         (server,) = model_servers(process.pid)
         os.kill(server, signal.SIGKILL)
+        rows.let_go(range(6))
         output, progress = process.communicate(timeout=800)
     assert process.returncode == 0, progress
     assert "6 rows: 6 ok" in output

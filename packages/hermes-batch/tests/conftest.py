@@ -37,9 +37,10 @@ def ray_environment() -> Iterator[str]:
     """The directory of Ray's sockets and logs, and an environment with a word that only we know."""
     if find_spec("ray") is None:
         pytest.skip("Ray is not installed")
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as directory:
+    # Not where TMPDIR says: paths of sockets must be short.
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as directory:
         ours = {
-            "RAY_TMPDIR": directory,  # short: paths of sockets have a limit
+            "RAY_TMPDIR": directory,
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",
