@@ -174,13 +174,13 @@ def is_member_list(owner: nodes.Node) -> bool:
 def name_aliases(
     _: Sphinx, __: str, ___: str, ____: object, _____: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """Write an alias inside another type as its name, which Sphinx does not."""
+    """Write an alias inside another type as its name, which Sphinx does not, and defaults readably."""
     return named(signature), named(returned)
 
 
 def named(text: str | None) -> str | None:
-    """The same with `~module.Alias` for what Sphinx makes of an alias."""
-    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"~\1", text)
+    """The same with `~module.Alias` for what Sphinx makes of an alias, and `...` for `<factory>`."""
+    return text and re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"~\1", text.replace("<factory>", "..."))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
