@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -98,6 +98,19 @@ class Telemetry:
             if isinstance(point, HistogramDataPoint)
         ]
 
+    def sums(self, name: str) -> dict[str, float]:
+        """What a counter came to, by its attributes as JSON."""
+        data = self._reader.get_metrics_data()
+        return {
+            json.dumps(dict(point.attributes or {}), sort_keys=True): point.value
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+            if isinstance(point, NumberDataPoint)
+        }
+
     def everything(self) -> str:
         return "".join(span.to_json() for span in self.spans)
 
@@ -180,7 +193,9 @@ def test_a_turn_is_a_tree_of_its_attempts_and_its_tools() -> None:
         (UNSET, None),
         (UNSET, None),
     ]
-    assert attributes(third) == {
+    seen = attributes(third)
+    assert 0 < seen.pop("gen_ai.response.time_to_first_chunk") < 3600
+    assert seen == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "scripted-model",
@@ -188,6 +203,7 @@ def test_a_turn_is_a_tree_of_its_attempts_and_its_tools() -> None:
         "gen_ai.agent.name": "scout",
         "gen_ai.request.max_tokens": 500,
         "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.stream": True,
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.response.id": "scripted",
         "gen_ai.response.model": "scripted-model",
@@ -229,30 +245,38 @@ def test_what_is_measured_has_the_names_and_boundaries_of_the_conventions() -> N
         calls(call("look", {"at": "a"})),
         text("Done.", usage=Usage(input_tokens=40, output_tokens=3)),
     )
-    durations = telemetry.points("gen_ai.client.operation.duration")
+    durations = telemetry.points("gen_ai.client.inference.duration")
     assert {(dict(point.attributes or {}).get("error.type"), point.count) for point in durations} == {
         ("overloaded", 1),
         (None, 2),
     }
     assert durations[0].explicit_bounds == tuple(0.01 * 2**power for power in range(14))
-    tokens = {
-        dict(point.attributes or {})["gen_ai.token.type"]: point
-        for point in telemetry.points("gen_ai.client.token.usage")
-    }
-    assert tokens["input"].sum >= 40
-    assert tokens["output"].explicit_bounds == tuple(4**power for power in range(14))
-    assert dict(tokens["input"].attributes or {}) == {
+    who = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "scripted-model",
-        "gen_ai.response.model": "scripted-model",
-        "gen_ai.token.type": "input",
+        "server.address": "scripted",
     }
+    answered = {**who, "gen_ai.response.model": "scripted-model"}
+    failed, sizes = telemetry.points("gen_ai.client.inference.operation.input_tokens")
+    assert dict(failed.attributes or {}) == {**who, "error.type": "overloaded"}
+    assert dict(sizes.attributes or {}) == answered
+    assert (failed.sum, sizes.count, sizes.sum >= 40) == (0, 2, True)
+    assert sizes.explicit_bounds == tuple(4**power for power in range(14))
+    used = telemetry.sums("gen_ai.client.inference.usage.output_tokens")
+    assert used[json.dumps({**answered, "gen_ai.token.modality": "unknown"}, sort_keys=True)] >= 3
+    for kind in ("cache_read.input", "cache_write.input", "reasoning.output"):
+        assert set(telemetry.sums(f"gen_ai.client.inference.usage.{kind}_tokens").values()) == {0}
     [one_turn] = telemetry.points("gen_ai.invoke_agent.duration")
     [one_tool] = telemetry.points("gen_ai.execute_tool.duration")
-    [first_chunk] = telemetry.points("gen_ai.client.operation.time_to_first_chunk")
+    [first_chunk] = telemetry.points("gen_ai.client.inference.time_to_first_chunk")
     assert (one_turn.count, one_tool.count, first_chunk.count) == (1, 1, 2)
     assert dict(one_tool.attributes or {})["gen_ai.tool.name"] == "look"
+    [requests] = telemetry.points("gen_ai.invoke_agent.inference_calls")
+    [tools] = telemetry.points("gen_ai.invoke_agent.tool_calls")
+    assert (requests.sum, tools.sum) == (3, 1)
+    assert dict(requests.attributes or {}) == {"gen_ai.operation.name": "invoke_agent"}
+    assert requests.explicit_bounds == tuple(2**power for power in range(8))
 
 
 def test_a_fallback_is_seen_as_the_failed_attempts_the_other_model_and_an_event() -> None:
@@ -296,7 +320,6 @@ def test_nothing_that_was_said_is_reported_unless_asked_for() -> None:
             {"type": "reasoning", "content": "SECRET-TEXT"},
             {"type": "text", "content": "SECRET-TEXT"},
         ],
-        "finish_reason": "stop",
     }
     tool = attributes(open_.one("execute_tool look"))
     assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"at": "SECRET-TEXT"}
@@ -572,12 +595,8 @@ def test_a_summary_of_the_context_is_counted_and_noted() -> None:
     asyncio.run(main())
     _, last = telemetry.named("invoke_agent")
     assert "hermes.context_compressed" in [event.name for event in last.events]
-    [used] = [
-        point
-        for point in telemetry.points("gen_ai.client.token.usage")
-        if dict(point.attributes or {})["gen_ai.token.type"] == "input"
-    ]
-    assert used.sum >= 1_007
+    assert sum(telemetry.sums("gen_ai.client.inference.usage.input_tokens").values()) >= 1_007
+    assert attributes(telemetry.named("chat scripted-model")[-1])["gen_ai.conversation.compacted"] is True
 
 
 def test_a_hook_that_fails_costs_no_turn_and_is_reported_once() -> None:

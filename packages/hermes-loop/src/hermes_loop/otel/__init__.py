@@ -1,6 +1,6 @@
 """OpenTelemetry spans and metrics of turns (extra `otel`): the hook of the name `otel`.
 
-Names follow the semantic conventions for generative AI
+Names follow the semantic conventions for generative AI, version 0.1.0
 (https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai), which are in development; what
 they have no name for begins with `hermes.`. Only opentelemetry-api is needed: without an SDK that the host
 sets up, nothing is recorded.

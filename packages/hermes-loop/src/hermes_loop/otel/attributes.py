@@ -1,7 +1,7 @@
 """Requests, responses, tool calls and results as the attributes of spans and metrics. Pure.
 
-Source: OpenTelemetry semantic conventions for generative AI, docs/gen-ai/gen-ai-spans.md and
-gen-ai-agent-spans.md.
+Source: OpenTelemetry semantic conventions for generative AI 0.1.0, docs/gen-ai: client-inference.md,
+gen-ai-agent-spans.md, execute-tool.md.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def agent_attributes(context: HookContext, agent_name: str | None) -> Attributes
     """Of a turn, as it begins."""
     return {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.provider.name": provider_name(context.provider),
         "gen_ai.request.model": context.model,
         "gen_ai.conversation.id": context.session_id,
         "hermes.turn.id": context.turn_id,
+        "hermes.turn.provider": provider_name(context.provider),
         "hermes.task.id": context.task_id,
         **_name(agent_name),
     }
@@ -69,12 +69,14 @@ def chat_attributes(
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider_name(provider),
         "gen_ai.request.model": request.model,
+        "gen_ai.request.stream": True,
         "gen_ai.conversation.id": context.session_id,
         "hermes.attempt": attempt,
         **_name(agent_name),
         **_server(host),
     }
     given: tuple[tuple[str, str | int | float | None], ...] = (
+        ("gen_ai.request.reasoning.level", request.reasoning_effort),
         ("gen_ai.request.max_tokens", request.max_tokens),
         ("gen_ai.request.temperature", request.temperature),
         ("gen_ai.request.seed", request.seed),
@@ -106,7 +108,7 @@ def response_attributes(response: ChatResponse) -> Attributes:
             ("gen_ai.usage.input_tokens", usage.input_tokens),
             ("gen_ai.usage.output_tokens", usage.output_tokens),
             ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
-            ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+            ("gen_ai.usage.cache_write.input_tokens", usage.cache_write_tokens),
             ("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens),
         )
         attributes.update({name: value for name, value in known if value is not None})
@@ -122,9 +124,9 @@ def result_attributes(result: ConversationResult) -> Attributes:
     known: tuple[tuple[str, int | float | None], ...] = (
         ("gen_ai.usage.input_tokens", result["input_tokens"]),
         ("gen_ai.usage.output_tokens", result["output_tokens"]),
-        ("gen_ai.usage.cache_read.input_tokens", result["cache_read_tokens"]),
-        ("gen_ai.usage.cache_creation.input_tokens", result["cache_write_tokens"]),
-        ("gen_ai.usage.reasoning.output_tokens", result["reasoning_tokens"]),
+        ("hermes.turn.cache_read_tokens", result["cache_read_tokens"]),
+        ("hermes.turn.cache_write_tokens", result["cache_write_tokens"]),
+        ("hermes.turn.reasoning_tokens", result["reasoning_tokens"]),
         ("hermes.turn.cost_usd", result["cost_usd"]),
     )
     attributes.update({name: value for name, value in known if value is not None})
@@ -148,12 +150,15 @@ def error_type(error: BaseException) -> str:
     return error.kind.value if isinstance(error, ProviderError) else type(error).__name__
 
 
-def metric_attributes(provider: str, request: ChatRequest, response: ChatResponse | None) -> Attributes:
+def metric_attributes(
+    provider: str, host: str, request: ChatRequest, response: ChatResponse | None
+) -> Attributes:
     """Of the measurements of a request: words of which there are few."""
     attributes: Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider_name(provider),
         "gen_ai.request.model": request.model,
+        **_server(host),
     }
     if response is not None and response.model is not None:
         attributes["gen_ai.response.model"] = response.model

@@ -41,8 +41,7 @@ def request_content(request: ChatRequest, mask: Mask) -> dict[str, str]:
 
 def response_content(response: ChatResponse, mask: Mask) -> dict[str, str]:
     """The answer of a model, as attributes."""
-    answer = {**_message(response.message, mask), "finish_reason": response.finish.value}
-    return {"gen_ai.output.messages": _json([answer])}
+    return {"gen_ai.output.messages": _json([_message(response.message, mask)])}
 
 
 def _json(items: Iterable[JsonValue]) -> str:

@@ -44,7 +44,7 @@ from hermes_loop.otel.attributes import (
 from hermes_loop.otel.content import request_content, response_content
 from hermes_loop.otel.instruments import Instruments
 from hermes_loop.watching import WatchContext
-from hermes_messages import ChatRequest, ChatResponse, ReasoningDelta, TextDelta, ToolCallStarted
+from hermes_messages import ChatRequest, ReasoningDelta, TextDelta, ToolCallStarted
 from hermes_messages.protocols import ConversationResult, HookContext
 
 __all__ = ["OpenTelemetryHook"]
@@ -68,6 +68,7 @@ class _Call(_Open):
     """A model call under way."""
 
     provider: str
+    host: str
     request: ChatRequest
     first_chunk: bool = False
 
@@ -79,6 +80,9 @@ class _Turn(_Open):
     inside: Context
     call: _Call | None = None
     tools: dict[str, _Open] = field(default_factory=dict)
+    requests: int = 0
+    tool_calls: int = 0
+    compacted: bool = False
     result: ConversationResult | None = None
 
 
@@ -141,15 +145,19 @@ class OpenTelemetryHook:
             case ModelCallEnded():
                 self._end_call(context, turn, event)
             case ToolStarted(call=call):
+                turn.tool_calls += 1
                 _abandon(turn.tools.get(call.id))
                 turn.tools[call.id] = self._begin_tool(context, turn, event)
             case ToolEnded(call=call):
                 self._end_tool(context, turn.tools.pop(call.id, None), event)
             case SummaryCallEnded(provider=provider, request=request, response=response):
-                self._count_tokens(provider, request, response)
+                turn.requests += 1
+                attributes = metric_attributes(provider, "", request, response)
+                self._instruments.count_tokens(response.usage, attributes)
             case TurnEnded(result=result):
                 turn.result = result
             case _:
+                turn.compacted = turn.compacted or isinstance(event, ContextCompressed)
                 _note(turn.span, event)
 
     def _begin(self, context: HookContext) -> _Turn:
@@ -185,11 +193,13 @@ class OpenTelemetryHook:
             turn.span.set_attribute("hermes.turn.exit_reason", problem)
         elif failure is not None:
             problem = error_type(failure)
-        attributes: Attributes = {}
+        attributes: Attributes = {"gen_ai.operation.name": "invoke_agent"}
         if self._agent_name is not None:
             attributes["gen_ai.agent.name"] = self._agent_name
         _finish(turn.span, problem, attributes)
         self._instruments.turn.record(time.perf_counter() - turn.started, attributes)
+        self._instruments.turn_requests.record(turn.requests, attributes)
+        self._instruments.turn_tools.record(turn.tool_calls, attributes)
 
     def _remember(self, session_id: str, span: SpanContext) -> None:
         """So that the turn that goes on is linked to the one that waits."""
@@ -199,24 +209,29 @@ class OpenTelemetryHook:
 
     def _begin_call(self, context: WatchContext, turn: _Turn, event: ModelCallStarted) -> None:
         request = event.request
+        turn.requests += 1
         span = self._tracer.start_span(
             f"chat {request.model}",
             turn.inside,
             SpanKind.CLIENT,
             chat_attributes(context, event.provider, event.host, request, event.attempt, self._agent_name),
         )
+        if turn.compacted:
+            span.set_attribute("gen_ai.conversation.compacted", True)
         if self._capture and span.is_recording():
             span.set_attributes(request_content(request, context.mask))
         before = otel_context.get_current()
         otel_context.attach(trace.set_span_in_context(span, before))
-        turn.call = _Call(span, before, time.perf_counter(), event.provider, request)
+        turn.call = _Call(span, before, time.perf_counter(), event.provider, event.host, request)
 
     def _chunk_came(self, turn: _Turn) -> None:
         call = turn.call
         if call is not None and not call.first_chunk:
             call.first_chunk = True
             waited = time.perf_counter() - call.started
-            self._instruments.first_chunk.record(waited, metric_attributes(call.provider, call.request, None))
+            call.span.set_attribute("gen_ai.response.time_to_first_chunk", waited)
+            attributes = metric_attributes(call.provider, call.host, call.request, None)
+            self._instruments.first_chunk.record(waited, attributes)
 
     def _end_call(self, context: WatchContext, turn: _Turn, event: ModelCallEnded) -> None:
         call, turn.call = turn.call, None
@@ -224,31 +239,25 @@ class OpenTelemetryHook:
             return
         _leave(call)
         took = time.perf_counter() - call.started
-        attributes = metric_attributes(call.provider, call.request, event.response)
-        problem = None
+        attributes = metric_attributes(call.provider, call.host, call.request, event.response)
+        problem, usage = None, None
         if event.response is not None:
+            usage = event.response.usage
             call.span.set_attributes(response_attributes(event.response))
             if self._capture and call.span.is_recording():
                 call.span.set_attributes(response_content(event.response, context.mask))
-            self._count_tokens(call.provider, call.request, event.response)
         elif isinstance(event.error, asyncio.CancelledError):
             problem = "cancelled"
         elif event.error is not None:
             problem = error_type(event.error)
         else:
             problem = "interrupted"
+        if problem is not None and call.first_chunk:
+            call.span.set_attribute("gen_ai.response.finish_reasons", ["error"])
+        self._instruments.count_tokens(usage, attributes, problem)
         text = context.mask(str(event.error)) if self._capture and event.error is not None else None
         _finish(call.span, problem, attributes, text)
         self._instruments.chat.record(took, attributes)
-
-    def _count_tokens(self, provider: str, request: ChatRequest, response: ChatResponse) -> None:
-        usage = response.usage
-        if usage is None:
-            return
-        attributes = metric_attributes(provider, request, response)
-        for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            if tokens is not None:
-                self._instruments.tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
 
     def _begin_tool(self, context: WatchContext, turn: _Turn, event: ToolStarted) -> _Open:
         call = event.call
@@ -275,6 +284,7 @@ class OpenTelemetryHook:
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": event.call.name,
+            "gen_ai.tool.type": "function",
         }
         _finish(tool.span, None if result.status == "ok" else result.status, attributes)
         self._instruments.tool.record(time.perf_counter() - tool.started, attributes)
