@@ -1,10 +1,13 @@
-"""An event of one agent costs the same beside ten agents and beside a thousand, on one event loop."""
+"""An event of one agent costs the same beside ten agents and beside a thousand, on one event loop.
+
+So does the thousandth call of a turn, but for the bytes that are joined.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ import msgspec
 import pytest
 from counting import FEW, MANY, Counts, counted, same
 
-from hermes_loop import AIAgent
-from hermes_messages.protocols import ProviderOptions
+from hermes_loop import AIAgent, Budget, TurnEvent
+from hermes_messages import ChatRequest, ChatResponse, ToolCall, ToolMessage, UserMessage
+from hermes_messages.protocols import HookContext, ProviderOptions
 from hermes_providers import RateLimiter, from_profile
 from hermes_providers.timeouts import StreamClock
 from hermes_store import SessionDB
@@ -76,7 +80,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.host = Host()
         limiter = RateLimiter(requests_per_minute=1_000_000, max_concurrent=10_000)
-        options = ProviderOptions(base_url="http://parked/v1")
+        options = ProviderOptions(base_url="http://parked/v1", settings={"context_window": 1_000_000_000})
         self._provider = from_profile("custom", options, transport=self.host, limiter=limiter)
         self.store = SessionDB(folder / "state.db")
         self.tools: asyncio.Queue[asyncio.Future[str]] = asyncio.Queue()
@@ -93,8 +97,8 @@ class World:
 
         self._look = look
 
-    def agent(self) -> AIAgent:
-        agent = AIAgent(provider=self._provider, model="m", tools=[self._look], session_db=self.store)
+    def agent(self, **more: Any) -> AIAgent:
+        agent = AIAgent(provider=self._provider, model="m", tools=[self._look], session_db=self.store, **more)
         self.agents.append(agent)
         return agent
 
@@ -167,6 +171,60 @@ def test_an_event_of_one_agent_does_work_for_each_other_one(tmp_path: Path) -> N
         for count in (FEW, MANY):
             await world.grow(count)
             found.append(await world.events())
+        await world.close()
+        return found
+
+    few, many = asyncio.run(main())
+    assert same(few, many) == {}
+
+
+class Hook:
+    """Looks on everywhere and changes nothing, but for a note at the end of each request."""
+
+    async def pre_model(self, _context: HookContext, _message: UserMessage) -> str | None:
+        return "It is noon."
+
+    async def transform_request(self, _context: HookContext, request: ChatRequest) -> ChatRequest:
+        return request
+
+    async def transform_response(self, _context: HookContext, response: ChatResponse) -> ChatResponse:
+        return response
+
+    async def transform_tool_result(
+        self, _context: HookContext, _call: ToolCall, result: ToolMessage
+    ) -> ToolMessage:
+        return result
+
+
+def test_a_later_call_of_a_turn_does_work_for_each_earlier_one(tmp_path: Path) -> None:
+    async def main() -> list[Counts]:
+        world = World(tmp_path)
+        heard: list[TurnEvent] = []
+        agent = world.agent(
+            max_iterations=2 * MANY,
+            budget=Budget(tokens=1_000_000_000),
+            hooks=[Hook()],
+            event_callback=heard.append,
+            system_prompt="Look often.",
+        )
+        turn = world.begin(agent)
+        asked = await world.host.asked.get()
+        found: list[Counts] = []
+        calls = 0
+        for earlier in (FEW, MANY):
+            counts: Counts = {}
+            while calls < earlier + TIMES:
+                with counted(counts, "a call is read") if calls >= earlier else nullcontext():
+                    asked.call()
+                    result = await world.tools.get()
+                with counted(counts, "the next request is made") if calls >= earlier else nullcontext():
+                    result.set_result("nothing new")
+                    asked = await world.host.asked.get()
+                calls += 1
+            found.append(counts)
+        asked.say({"content": "done."})
+        asked.end("stop")
+        assert (await turn)["api_calls"] == calls + 1
         await world.close()
         return found
 

@@ -8,6 +8,7 @@ from hermes_messages import (
     FilePart,
     ImagePart,
     Message,
+    MessageLog,
     OpaquePart,
     Origin,
     Replay,
@@ -98,3 +99,16 @@ def test_absurd_figures_do_not_ruin_the_estimate() -> None:
 
 def test_odd_text_can_be_counted() -> None:
     assert estimate_tokens([ToolMessage("c", "\ud800" * 10)]) > 0
+
+
+def test_a_log_that_grows_is_estimated_as_a_whole_and_from_any_view() -> None:
+    log = MessageLog()
+    views = [log.view()]
+    for number in range(5):
+        log.append(UserMessage("word " * number))
+        views.append(log.view())
+    for view in (*views, *reversed(views)):
+        assert estimate_tokens(view) == estimate_tokens(list(view))
+    noted = views[3].with_tail([UserMessage("It is noon.")])
+    assert estimate_tokens(noted) == estimate_tokens(list(noted)) > estimate_tokens(views[3])
+    assert estimate_tokens(views[5]) == estimate_tokens(list(views[5]))

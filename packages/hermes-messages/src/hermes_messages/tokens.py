@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from hermes_messages.exchange import ToolSpec
+from hermes_messages.history import History, MessageLog
 from hermes_messages.messages import AssistantMessage, Message, ToolMessage
 from hermes_messages.parts import AudioPart, Content, FilePart, ImagePart, OpaquePart, TextPart
 
@@ -34,10 +36,27 @@ _FACTOR_LIMITS: Final = (0.25, 4.0)
 
 
 def estimate_tokens(messages: Iterable[Message], tools: Sequence[ToolSpec] = ()) -> int:
-    """About how many prompt tokens `messages` and `tools` are, at least 1 unless there is nothing."""
-    estimate = TokenEstimator(tools)
-    estimate.add(messages)
-    return estimate.total
+    """About how many prompt tokens `messages` and `tools` are, at least 1 unless there is nothing.
+
+    A log that grows from one `History` to the next is not looked through again, only what is new in it.
+    """
+    costs = _log_cost(messages) if isinstance(messages, History) else sum(map(_message_cost, messages))
+    costs += sum(map(_tool_cost, tools))
+    return round(costs + _PER_PROMPT) if costs else 0
+
+
+_logs: WeakKeyDictionary[MessageLog, tuple[int, float]] = WeakKeyDictionary()
+"""How many messages of a log were looked at, and what they cost."""
+
+
+def _log_cost(history: History) -> float:
+    seen, cost = _logs.get(history.log, (0, 0.0))
+    if seen > history.logged:  # a view from before
+        return sum(map(_message_cost, history))
+    if seen < history.logged:
+        cost += sum(map(_message_cost, history[seen : history.logged]))
+        _logs[history.log] = history.logged, cost
+    return cost + sum(map(_message_cost, history[history.logged :]))
 
 
 class TokenEstimator:
