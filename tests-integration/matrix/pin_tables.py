@@ -63,7 +63,7 @@ async def try_mixture(stock: Stock, mixture: Mixture, python: Python, campaign: 
     released = [
         one.house.tree / "tests-integration" for one in chosen if one.version != version_of(one.wheel)
     ]
-    tree = campaign.trees.copy_of(stock.choose({BASE: version_of(BASE)})[0].house.tree)
+    tree = campaign.trees.cross_tests(stock.choose({BASE: version_of(BASE)})[0].house.tree)
     suite = Suite(
         "cross-package", tree, ["tests-integration"], () if campaign.full else QUICK, sorted(set(released))
     )
@@ -105,7 +105,7 @@ async def try_pair(
         if "unsatisfiable" in answer.output:
             return Ended(f"refused ({said_no[0]})", status="refused")
         return Ended("not refused", f"{said_no[0]}, yet uv said:\n{answer.tail}", "FAILED")
-    tree = campaign.trees.copy_of(chosen[-1].house.tree)
+    tree = campaign.trees.own_tests(chosen[-1].house.tree, wheel)
     # A layer that implements no Protocol of the kit meets hermes-messages in all of its tests.
     contract = [] if campaign.full else contract_files(tree.folder, wheel)
     suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], () if campaign.full else QUICK)

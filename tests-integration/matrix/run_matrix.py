@@ -1,10 +1,11 @@
 """The integration matrix: builds the wheels, fills the tables, prints them.
 
-    python tests-integration/matrix/run_matrix.py [subsets] [pins] [figures]
-        [--jobs N] [--report FILE] [--continue]
+    python tests-integration/matrix/run_matrix.py [TABLE ...] [--jobs N] [--report FILE] [--continue]
 
-With no name all tables. HERMES_TEST_PROFILE=nightly fills all of each, else a part that covers it. Exits 1 if
-a cell failed. FILE is a report in JUnit's form with one test for each cell.
+TABLE is one of checks, brief, covering, mixtures, pairs and figures; `subsets` stands for the first three,
+`pins` for the next two. With no name all tables. HERMES_TEST_PROFILE=nightly fills all of each, else a part
+that covers it, without `brief`. Exits 1 if a cell failed. FILE is a report in JUnit's form with one test for
+each cell.
 
 --continue is for a run that was stopped: tests that ended green in the last week, with the same wheels, other
 packages, Python and tests, are not run again. The tables tell how many those are.
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +32,20 @@ from interpreters import Python, excuse, find_pythons, too_few
 from layers import ROOT
 from pin_tables import mixture_cells, pair_cells, stock_up
 from shared import read_releases, run_until_stopped
-from subset_table import check_cells, test_cells
+from subset_table import brief_cells, check_cells, covering_cells
 from suites import Campaign, Trees, unmarked_files
 from tables import grid
 from wheels import CACHE, build_head
 
-TABLES = ("subsets", "pins", "figures")
+GROUPS = {"subsets": ("checks", "brief", "covering"), "pins": ("mixtures", "pairs")}
+TITLES = {
+    "checks": "Subsets: checks passed in an environment of the wheels and what they declare",
+    "brief": "Subsets: tests passed in such an environment, own and cross-package, without what takes long",
+    "covering": "Each wheel alone and the whole: own and cross-package tests passed",
+    "mixtures": "Pins: cross-package tests passed with a layer and the others of different age",
+    "pairs": "Pins: own tests of a layer passed beside hermes-messages of another age",
+}
+TABLES = (*TITLES, "figures")
 
 
 @dataclass(frozen=True)
@@ -55,25 +64,26 @@ def read_arguments() -> Asked:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join(TABLES)}")
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join([*TABLES, *GROUPS])}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--report", type=Path)
     parser.add_argument("--continue", dest="goes_on", action="store_true")
     given = parser.parse_args()
-    if unknown := set(given.tables) - set(TABLES):
+    if unknown := set(given.tables) - {*TABLES, *GROUPS}:
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     full = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
-    return Asked(frozenset(given.tables or TABLES), given.jobs, given.report, full, given.goes_on)
+    tables = frozenset(table for name in given.tables or TABLES for table in GROUPS.get(name, (name,)))
+    return Asked(tables, given.jobs, given.report, full, given.goes_on)
 
 
-async def fill_table(title: str, cells: Sequence[Cell], asked: Asked) -> list[Filled]:
-    """Fill one table and print it."""
+async def fill_table(name: str, cells: Iterable[Cell], asked: Asked) -> list[Filled]:
+    """Fill one table and print it, if it was asked for."""
+    if name not in asked.tables:
+        return []
     started = time.monotonic()
-    filled = await fill(cells, asked.jobs, tell)
-    print(
-        f"\n{title}\n\n{grid(filled)}\n\n{len(filled)} cells in {time.monotonic() - started:.0f} s\n",
-        flush=True,
-    )
+    filled = await fill(list(cells), asked.jobs, tell)
+    seconds = time.monotonic() - started
+    print(f"\n{TITLES[name]}\n\n{grid(filled)}\n\n{len(filled)} cells in {seconds:.0f} s\n", flush=True)
     return filled
 
 
@@ -90,23 +100,17 @@ def tell(cell: Filled) -> None:
 async def run_tables(asked: Asked, pythons: Sequence[Python], folder: Path) -> list[Filled]:
     """All tables that were asked for."""
     head = await build_head()
-    campaign = Campaign(Trees(folder), Greens(CACHE / "green", use=asked.goes_on), asked.full)
-    filled = []
+    campaign = Campaign(head, Trees(folder), Greens(CACHE / "green", use=asked.goes_on), asked.full)
     tried = list(pythons) if asked.full else [pythons[0], *pythons[1:][-1:]]
-    if "subsets" in asked.tables:
-        title = "Subsets: checks passed in an environment of the wheels and what they declare"
-        filled += await fill_table(title, list(check_cells(head, tried, full=asked.full)), asked)
-        title = "Subsets: own and cross-package tests passed in such an environment"
-        filled += await fill_table(title, list(test_cells(head, tried, campaign)), asked)
-    if "pins" in asked.tables:
+    filled = await fill_table("checks", check_cells(head, tried, full=asked.full), asked)
+    if asked.full:
+        filled += await fill_table("brief", brief_cells(campaign, tried), asked)
+    filled += await fill_table("covering", covering_cells(campaign, tried), asked)
+    if asked.tables & {"mixtures", "pairs"}:
         releases = read_releases(ROOT)
         stock = await stock_up(head, releases)
-        title = "Pins: cross-package tests passed with a layer and the others of different age"
-        cells = mixture_cells(stock, releases, pythons[0], campaign)
-        filled += await fill_table(title, list(cells), asked)
-        title = "Pins: own tests of a layer passed beside hermes-messages of another age"
-        cells = pair_cells(stock, releases, pythons[0], campaign)
-        filled += await fill_table(title, list(cells), asked)
+        filled += await fill_table("mixtures", mixture_cells(stock, releases, pythons[0], campaign), asked)
+        filled += await fill_table("pairs", pair_cells(stock, releases, pythons[0], campaign), asked)
     if "figures" in asked.tables:
         filled += await figures(head, pythons[0], rounds=9 if asked.full else 3)
     return filled

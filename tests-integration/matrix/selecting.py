@@ -9,7 +9,8 @@ where an older hermes-loop is installed. With HERMES_RELEASED naming the `tests-
 releases, only tests that each of them had are run, and what is marked `since`: any other test was written for
 what came later.
 
-`--quick` leaves out the tests that SLOW names.
+`--quick` leaves out the tests that SLOW names. `--brief`, for what is run in every subset, also leaves out
+those that ONCE names, and tries few examples of a property.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import ast
 import importlib.metadata
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -94,6 +96,41 @@ SLOW = frozenset(
     }
 )
 """What takes long: modules, by their path below tests-integration or packages, and `module.py::test`."""
+ONCE = frozenset(
+    {
+        "hermes-batch/tests/test_cli.py",
+        "hermes-batch/tests/test_stopping.py",
+        "hermes-messages/tests/test_package.py::test_importing_costs_at_most_half_more_than_msgspec_alone",
+        "hermes-messages/tests/test_shrinking.py",
+        "hermes-messages/tests/test_stable_bytes.py",
+        "hermes-providers/tests/engines/test_waits.py",
+        "hermes-providers/tests/local/test_pool.py",
+        "hermes-providers/tests/test_anthropic_vendor.py",
+        "hermes-providers/tests/test_chat_vendor.py",
+        "hermes-providers/tests/test_classify.py::test_markup_that_never_closes_is_read_in_linear_time",
+        "hermes-providers/tests/test_counterpart_aimock.py",
+        "hermes-providers/tests/test_counterpart_llmock.py",
+        "hermes-providers/tests/test_gemini_llmock.py",
+        "hermes-providers/tests/test_gemini_stream.py",
+        "hermes-providers/tests/test_gemini_vendor.py",
+        "hermes-providers/tests/test_growth.py",
+        "hermes-providers/tests/test_import_cost.py",
+        "hermes-providers/tests/test_responses_stream.py",
+        "hermes-providers/tests/test_responses_vendor.py",
+        "hermes-providers/tests/test_vendor_streams.py",
+        "hermes-store/tests/postgres/test_appends_under_strain.py",
+        "hermes-store/tests/postgres/test_backup.py",
+        "hermes-store/tests/postgres/test_moving.py",
+        "hermes-store/tests/postgres/test_silent_servers.py",
+        "hermes-store/tests/postgres/test_waiting_appends.py",
+        "hermes-store/tests/test_transfer.py",
+        "hermes-store/tests/test_upkeep.py",
+        "hermes-tools/tests/test_memory.py",
+        "hermes-tools/tests/test_patch.py",
+    }
+)
+"""What takes seconds and can not know which other wheels are there, named as in SLOW."""
+FEW_EXAMPLES = 10
 
 
 def marks_in(node: ast.expr) -> Iterator[ast.Call]:
@@ -169,7 +206,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Pass over modules that need what is not here, or something newer, or too much time."""
     if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
-    if config.getoption("--quick") and short_name(collection_path) in SLOW:
+    if short_name(collection_path) in left_out(config):
         return True
     place, since = inside(collection_path), marks_of(collection_path, "since")
     if any(is_older(wheel, version) for wheel, version in since):
@@ -182,8 +219,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option `--quick`."""
+    """The options that leave tests out."""
     parser.addoption("--quick", action="store_true", help="leave out what takes long")
+    parser.addoption("--brief", action="store_true", help="... and what would be the same in each subset")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Few examples, in place of the number that the packages' `conftest.py` has set by now."""
+    if not config.getoption("--brief"):
+        return
+    with suppress(ImportError):
+        from hypothesis import settings
+
+        settings.register_profile("brief", settings(), max_examples=FEW_EXAMPLES)
+        settings.load_profile("brief")
+
+
+def left_out(config: pytest.Config) -> frozenset[str]:
+    """What the options leave out, named as in SLOW."""
+    if config.getoption("--brief"):
+        return SLOW | ONCE
+    return SLOW if config.getoption("--quick") else frozenset()
 
 
 def short_name(path: Path) -> str:
@@ -192,9 +248,9 @@ def short_name(path: Path) -> str:
     return place.as_posix() if place else path.as_posix().rpartition("/packages/")[2]
 
 
-def is_slow(item: pytest.Item) -> bool:
-    """Whether SLOW names this test of a module."""
-    return f"{short_name(item.path)}::{item.name.partition('[')[0]}" in SLOW
+def name_of(item: pytest.Item) -> str:
+    """How SLOW names a test of a module."""
+    return f"{short_name(item.path)}::{item.name.partition('[')[0]}"
 
 
 def fits(item: pytest.Item) -> bool:
@@ -211,8 +267,8 @@ def fits(item: pytest.Item) -> bool:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not fit."""
-    quick = config.getoption("--quick")
-    chosen = [item for item in items if fits(item) and not (quick and is_slow(item))]
+    unwanted = left_out(config)
+    chosen = [item for item in items if fits(item) and name_of(item) not in unwanted]
     if len(chosen) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen

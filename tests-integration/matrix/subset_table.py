@@ -13,10 +13,10 @@ from child_processes import run
 from environments import Resolution, Wanted, environment
 from interpreters import Python
 from layers import BASE, WHEELS, short, subsets, version_of
-from suites import QUICK, Campaign, Copy, Suite, run_suites
+from suites import BRIEF, QUICK, Campaign, Suite, run_suites
 from wheels import House, Pinned
 
-__all__ = ["check_cells", "pinned_here", "test_cells"]
+__all__ = ["brief_cells", "check_cells", "covering_cells", "pinned_here"]
 
 CHECKS = Path(__file__).with_name("checks_inside.py")
 RESOLUTIONS: tuple[Resolution, ...] = ("highest", "lowest")
@@ -55,41 +55,57 @@ async def check_inside(wanted: Wanted) -> Ended:
     return Ended(str(len(result["passed"])), failure, "FAILED" if failure else "ok")
 
 
-def test_cells(head: House, pythons: Sequence[Python], campaign: Campaign) -> Iterator[Cell]:
-    """Own tests of the packages that are there, and the cross-package tests that fit.
+def brief_cells(campaign: Campaign, pythons: Sequence[Python]) -> Iterator[Cell]:
+    """Own tests of the packages that are there, and the cross-package tests that fit, in all 32 subsets.
 
-    Nightly every subset with the newest dependencies on the oldest Python, and the covering ones (each wheel
-    with hermes-messages alone, and the whole) on all Pythons with both. Else the covering ones with the
-    oldest dependencies on the oldest Python, and the whole with the newest on the newest; without what takes
-    long.
+    On every Python with the newest dependencies, on the oldest also with the oldest. Left out is what takes
+    long, or seconds and would be the same whatever is beside it: `covering_cells` has that.
     """
-    oldest, newest = pythons[0], pythons[-1]
-    covering = [names for names in subsets() if len(names) == 2 or names == WHEELS]
-    if campaign.full:
-        rows = [(names, oldest, RESOLUTIONS[0]) for names in subsets()]
-        rows += [
-            (n, p, r) for n in covering for p in pythons for r in RESOLUTIONS if (p, r) != (oldest, "highest")
-        ]
-    else:
-        rows = [(names, oldest, RESOLUTIONS[1]) for names in covering]
-        rows.append((WHEELS, newest, RESOLUTIONS[0]))
-    for names, python, resolution in rows:
-        wanted = Wanted(pinned_here(names, head), python, resolution, frozenset(names), cross_tests=True)
-        tree = campaign.trees.copy_of(head.tree)
-        suites = suites_for(names, tree, full=campaign.full, newest=python is newest)
-        work = partial(run_tests, wanted, suites, campaign)
-        yield Cell(short(names), f"{python.name} {resolution}", work)
+    columns = [(python, RESOLUTIONS[0]) for python in pythons]
+    for python, resolution in [*columns, (pythons[0], RESOLUTIONS[1])]:
+        for names in subsets():
+            yield tests_of(campaign, names, names, python, resolution, BRIEF)
 
 
-def suites_for(names: Sequence[str], tree: Copy, *, full: bool, newest: bool) -> list[Suite]:
-    """The own tests of these packages, then the cross-package tests.
+def covering_cells(campaign: Campaign, pythons: Sequence[Python]) -> Iterator[Cell]:
+    """The same for each wheel alone (which is: with hermes-messages) and for the whole.
 
-    Unless `full`, what another cell of the covering ones has run already is left out.
+    Nightly all tests, on all Pythons with both. Else, without what takes long, each alone with the oldest
+    dependencies on the oldest Python, and the whole with the newest on the newest.
     """
-    options = () if full else QUICK
-    packages = names if full or newest else [name for name in names if len(names) == 2 and name != BASE]
-    own = [Suite(name, tree, [f"packages/{name}/tests"], options) for name in packages]
-    return [*own, Suite("cross-package", tree, ["tests-integration"], options, may_be_empty=True)]
+    alone: list[tuple[str, ...]] = [names for names in subsets() if len(names) == 2]
+    if not campaign.full:
+        for names in alone:
+            yield tests_of(campaign, names, names[1:], pythons[0], "lowest", QUICK)
+        yield tests_of(campaign, WHEELS, (), pythons[0], "lowest", QUICK)
+        yield tests_of(campaign, WHEELS, WHEELS, pythons[-1], "highest", QUICK)
+        return
+    for python in pythons:
+        for resolution in RESOLUTIONS:
+            for names in [(BASE,), *alone, WHEELS]:
+                tested = WHEELS if names == WHEELS else names[-1:]
+                yield tests_of(campaign, names, tested, python, resolution, ())
+
+
+def tests_of(
+    campaign: Campaign,
+    names: Sequence[str],
+    tested: Sequence[str],
+    python: Python,
+    resolution: Resolution,
+    options: Sequence[str],
+) -> Cell:
+    """A cell: beside the wheels `names` the own tests of those in `tested`, and cross-package tests."""
+    trees, head = campaign.trees, campaign.head
+    suites = [
+        Suite(wheel, trees.own_tests(head.tree, wheel), [f"packages/{wheel}/tests"], options)
+        for wheel in tested
+    ]
+    cross = trees.cross_tests(head.tree)
+    suites.append(Suite("cross-package", cross, ["tests-integration"], options, may_be_empty=True))
+    wanted = Wanted(pinned_here(names, head), python, resolution, frozenset(names), cross_tests=True)
+    work = partial(run_tests, wanted, suites, campaign)
+    return Cell(short(names), f"{python.name} {resolution}", work)
 
 
 async def run_tests(wanted: Wanted, suites: Sequence[Suite], campaign: Campaign) -> Ended:

@@ -8,23 +8,41 @@ import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from cells import Ended
 from child_processes import run
 from environments import Environment
 from greens import Greens, digest, digest_of_tree
-from layers import ROOT, WHEELS
-from selecting import is_marked
+from layers import ROOT
+from selecting import is_marked, needs_of
+from wheels import House
 
-__all__ = ["QUICK", "Campaign", "Copy", "Suite", "Trees", "contract_files", "run_suites", "unmarked_files"]
+__all__ = [
+    "BRIEF",
+    "QUICK",
+    "Campaign",
+    "Copy",
+    "Suite",
+    "Trees",
+    "contract_files",
+    "pytest_settings",
+    "run_suites",
+    "unmarked_files",
+]
 
 NOTHING_COLLECTED = 5
 LIMIT_S = 3 * 3600.0
 QUICK = ("--quick",)
-"""The option of the plugin `selecting` that leaves out what takes long."""
+BRIEF = ("--brief",)
+"""Options of the plugin `selecting`: to leave out what takes long, and also what would be the same in each
+subset."""
+GENERATED = ("__pycache__", ".hypothesis")
+MADE_BY_TOOLS = shutil.ignore_patterns(*GENERATED)
+READ_BY_CROSS_TESTS = ("examples", "docs/migrating.md", "packages/hermes-tools/tests/fake_docker.py")
 LISTENED = re.compile(r"CI|HERMES_(?!TEST_PROFILE$).*|.*_proxy", re.IGNORECASE)
 KIT = re.compile(r"\bcheck_(?:provider|store|executor|approvals)\b")
 
@@ -59,49 +77,85 @@ class Suite:
 
 
 class Trees:
-    """Copies of the tests of source trees, made once each, below a folder outside the workspace."""
+    """Copies of the tests of source trees, made once each, below a folder outside the workspace.
+
+    A copy holds what its tests read and nothing else, so that a change of anything else makes no other suite.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: dict[Path, Copy] = {}
+        self._made: dict[tuple[Path, str], Copy] = {}
 
-    def copy_of(self, tree: Path) -> Copy:
-        """The tests of `tree`, without the sources that they test."""
-        if tree not in self._made:
-            copied = copy_tests(tree, self._folder / str(len(self._made)))
-            self._made[tree] = Copy(copied, digest_of_tree(copied))
-        return self._made[tree]
+    def own_tests(self, tree: Path, wheel: str) -> Copy:
+        """The own tests of a wheel, with the files beside them that they read."""
+        return self._copy(tree, wheel, partial(copy_package, tree, wheel))
+
+    def cross_tests(self, tree: Path) -> Copy:
+        """The cross-package tests that need no source tree."""
+        return self._copy(tree, "tests-integration", partial(copy_cross_tests, tree))
+
+    def _copy(self, tree: Path, name: str, fill: Callable[[Path], None]) -> Copy:
+        if (tree, name) not in self._made:
+            target = self._folder / f"{len(self._made)}-{name}"
+            fill(target)
+            copy_settings(target)
+            self._made[tree, name] = Copy(target, digest_of_tree(target))
+            node = ROOT / ".cache" / "node"
+            if node.is_dir():
+                (target / ".cache").mkdir()
+                (target / ".cache" / "node").symlink_to(node)
+        return self._made[tree, name]
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What all cells of tests share; `full` is the nightly profile."""
+    """What all cells of tests share; `head` has the wheels of this tree, `full` is the nightly profile."""
 
+    head: House
     trees: Trees
     greens: Greens
     full: bool
 
 
-def copy_tests(tree: Path, target: Path) -> Path:
-    """Copy what the tests read: themselves, the pages and examples, and the settings of pytest."""
-    unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis")
-    for wheel in WHEELS:
-        source, home = tree / "packages" / wheel, target / "packages" / wheel
-        shutil.copytree(source / "tests", home / "tests", ignore=unwanted)
-        for name in ("README.md", "CHANGELOG.md", "pyproject.toml"):
-            shutil.copy(source / name, home)
-    for name in ("tests-integration", "docs", "examples"):
-        shutil.copytree(tree / name, target / name, ignore=unwanted)
+def copy_package(tree: Path, wheel: str, target: Path) -> None:
+    """The own tests of a wheel and the pages that they read."""
+    source, home = tree / "packages" / wheel, target / "packages" / wheel
+    shutil.copytree(source / "tests", home / "tests", ignore=MADE_BY_TOOLS)
+    for name in ("README.md", "CHANGELOG.md", "pyproject.toml"):
+        shutil.copy(source / name, home)
+
+
+def copy_cross_tests(tree: Path, target: Path) -> None:
+    """The folders of cross-package tests of which some can run here, and what those read."""
+    for source in sorted(path for path in (tree / "tests-integration").iterdir() if path.is_dir()):
+        tests = {file: "workspace" in needs_of(file) for file in source.rglob("test_*.py")}
+        unwanted = [file.name for file, needs_sources in tests.items() if needs_sources]
+        if len(unwanted) < len(tests):
+            ignore = shutil.ignore_patterns(*GENERATED, *unwanted)
+            shutil.copytree(source, target / "tests-integration" / source.name, ignore=ignore)
+    for name in READ_BY_CROSS_TESTS:
+        if (tree / name).is_dir():
+            shutil.copytree(tree / name, target / name, ignore=MADE_BY_TOOLS)
+        elif (tree / name).is_file():  # earlier releases have not all of them
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(tree / name, target / name)
+
+
+def copy_settings(target: Path) -> None:
+    """The settings of pytest and its plugins, of this tree: its marks are known to its plugin."""
     (target / ".ci").mkdir()
     for name in ("no_skips.py", "browser.py"):
         shutil.copy(ROOT / ".ci" / name, target / ".ci")
     shutil.copy(Path(__file__).with_name("selecting.py"), target / ".ci")
-    shutil.copy(ROOT / "pyproject.toml", target)  # this tree's marks are known to this tree's plugin
-    node = ROOT / ".cache" / "node"
-    if node.is_dir():
-        (target / ".cache").mkdir()
-        (target / ".cache" / "node").symlink_to(node)
-    return target
+    (target / "pyproject.toml").write_text(pytest_settings((ROOT / "pyproject.toml").read_text("utf-8")))
+
+
+def pytest_settings(text: str) -> str:
+    """What a pyproject.toml says to pytest; pure. The rest of it is nothing to the tests."""
+    found = re.search(r"^\[tool\.pytest\.ini_options\]\n.*?(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError("pyproject.toml has no table [tool.pytest.ini_options]")
+    return found[0]
 
 
 def contract_files(tree: Path, wheel: str) -> list[str]:
@@ -180,6 +234,7 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
         "PYTHONPATH": str(tree / ".ci"),
         "HERMES_RELEASED": os.pathsep.join(map(str, suite.released)),
         "VIRTUAL_ENV": "",
+        "PYTHONDONTWRITEBYTECODE": "",  # each run of pytest and each child would compile everything again
         "PATH": os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)]),
     }
     done = await run(command, cwd=tree, env=env, limit_s=LIMIT_S)

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from environments import Environment
 from greens import WEEK_S, Greens, digest_of_tree
-from suites import Copy, Suite, run_suites
+from layers import ROOT, WHEELS
+from selecting import needs_of
+from suites import Copy, Suite, Trees, pytest_settings, run_suites
 
 SETTINGS = "[pytest]\nmarkers =\n    local_model\n    ray_cluster\n"
 
@@ -126,3 +128,29 @@ def test_what_is_older_than_a_week_is_not_found(tmp_path: Path) -> None:
     long_ago = time.time() - WEEK_S - 60
     os.utime(file, (long_ago, long_ago))
     assert greens.find("name") is None
+
+
+def test_a_copy_has_the_tests_of_its_suite_and_nothing_that_others_read(tmp_path: Path) -> None:
+    trees = Trees(tmp_path)
+    for wheel in WHEELS:
+        copy = trees.own_tests(ROOT, wheel)
+        assert [path.name for path in (copy.folder / "packages").iterdir()] == [wheel]
+        assert not (copy.folder / "docs").exists()
+        assert trees.own_tests(ROOT, wheel) is copy
+    cross = trees.cross_tests(ROOT)
+    found = set(cross.folder.rglob("tests-integration/**/test_*.py"))
+    wanted = {
+        cross.folder / file.relative_to(ROOT)
+        for file in (ROOT / "tests-integration").rglob("test_*.py")
+        if "workspace" not in needs_of(file)
+    }
+    assert found == wanted
+    assert not (cross.folder / "tests-integration" / "matrix").exists()
+    assert len({cross.digest, *(trees.own_tests(ROOT, wheel).digest for wheel in WHEELS)}) == 7
+
+
+def test_only_what_pytest_reads_of_a_pyproject_is_copied() -> None:
+    text = "[a]\nx = 1\n\n[tool.pytest.ini_options]\nmarkers = [\n    'm: x',\n]\n\n[[b]]\ny = 1\n"
+    assert pytest_settings(text) == "[tool.pytest.ini_options]\nmarkers = [\n    'm: x',\n]\n\n"
+    with pytest.raises(ValueError, match="no table"):
+        pytest_settings("[a]\n")

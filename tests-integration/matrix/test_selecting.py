@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from selecting import needs_of
+import selecting
+from layers import ROOT
+from selecting import ONCE, SLOW, needs_of
 
 HERE = Path(__file__).parent
 SETTINGS = "[pytest]\nmarkers =\n    needs(*wheels)\n    since(wheel, version)\n"
@@ -83,3 +85,35 @@ def test_beside_an_earlier_release_its_tests_run_and_marked_ones(tests: Path, tm
 
 def test_a_module_without_the_mark_needs_the_source_tree(tests: Path) -> None:
     assert needs_of(module(tests, "test_a.py", "def test_a(): pass")) == {"workspace"}
+
+
+def test_every_name_that_is_left_out_is_there() -> None:
+    for name in SLOW | ONCE:
+        module, _, test = name.partition("::")
+        folder = ROOT / "packages" if module.startswith("hermes-") else ROOT / "tests-integration"
+        assert (folder / module).is_file(), name
+        assert not test or test in selecting.tests_in(folder / module), name
+    assert not SLOW & ONCE
+
+
+def test_brief_leaves_out_more_than_quick_and_tries_few_examples(tmp_path: Path) -> None:
+    folder = tmp_path / "packages" / "hermes-tools" / "tests"
+    folder.mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
+    (folder / "conftest.py").write_text(
+        "from hypothesis import settings\n"
+        "settings.register_profile('own', settings(), deadline=None)\nsettings.load_profile('own')\n"
+    )
+    module(folder, "test_process.py", "raise ValueError('slow')")
+    module(folder, "test_patch.py", "def test_a(): pass")
+    module(
+        folder,
+        "test_other.py",
+        "from hypothesis import given, settings, strategies",
+        "tried = []",
+        "@given(strategies.integers())\ndef test_any(x): tried.append(x)",
+        "def test_few(): assert (len(tried) <= 10) == (settings.default.max_examples == 10)",
+        "def test_own(): assert settings.default.deadline is None",
+    )
+    assert run(folder, "--quick", str(folder)) == "4 passed"
+    assert run(folder, "--brief", str(folder)) == "3 passed"
