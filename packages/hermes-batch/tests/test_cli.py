@@ -131,6 +131,13 @@ def test_a_key_in_the_wrong_place_is_not_shown(tmp_path: Path, capsys: pytest.Ca
     assert "values that belong to no option" in error
 
 
+def test_an_option_in_the_spelling_of_python_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--dataset_file=p.jsonl", "--run_name=r"]) == 2
+    error = capsys.readouterr().err
+    assert "there is no option --dataset_file; is --dataset-file meant?" in error
+    assert "there is no option --run_name; is --run-name meant?" in error
+
+
 def test_damaged_statistics_and_a_wrong_run_name_are_usage_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ from hermes_messages.argument_text import JsonValue
 
 __all__ = ["in_flags", "parse", "read_settings"]
 
-_FLAG = re.compile(r"--[a-z][a-z-]*")
+_FLAG = re.compile(r"--[a-z][a-z_-]*")
 _OTHER_NAMES: Final = {
     "row_timeout_s": "--row-timeout",
     "sync_every_s": "--sync-every",
@@ -41,7 +41,7 @@ _SAME_NAMES: Final = (
     "summary_tokens", "target_tokens",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
-_NAME = re.compile(rf"(?<![\w/.])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
+_NAME = re.compile(rf"(?<![\w/.-])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
 
 
 _GIVEN = re.compile(

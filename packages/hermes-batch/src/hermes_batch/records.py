@@ -31,9 +31,9 @@ class ToolStats(Struct, frozen=True):
     count: int = 0
     """All calls."""
     success: int = 0
-    """Calls that ended with a result."""
+    """Calls whose result has the status `ok`."""
     failure: int = 0
-    """Calls that failed, were denied, stopped or never run."""
+    """All others: failed, denied, stopped, without a result."""
 
 
 class Turn(Struct, frozen=True, rename={"from_": "from"}):

@@ -39,7 +39,7 @@ class PromptRow(Struct, frozen=True, kw_only=True):
     """The row's own, "" where it has none."""
     cwd: str | None = None
     system: str | None = None
-    """The system message; None: that of the run."""
+    """The system message; None: the one that the agents have by themselves."""
     toolsets: tuple[str, ...] | None = None
     """None: those of the run."""
     max_iterations: int | None = None

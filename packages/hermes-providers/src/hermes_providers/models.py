@@ -194,7 +194,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         )
         for name in ("mistral-medium-3.5", "mistral-medium-3-5")
     ),
-    # https://platform.moonshot.ai/docs/guide/kimi-k2-6-quickstart
+    # https://platform.kimi.ai/docs/guide/kimi-k2-6-quickstart
     KnownModel(
         vendor="moonshot", model="kimi-k2.6", context_window=262_144, supports_images=True, reasons=True
     ),

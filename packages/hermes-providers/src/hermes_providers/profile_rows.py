@@ -102,12 +102,12 @@ _VENDORS: tuple[Profile, ...] = (
         default_model="kimi-k2.6",
         quirks=ChatQuirks(
             # "thinking is enabled but reasoning_content is missing in assistant tool call message":
-            # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model#frequently-asked-questions
+            # https://platform.kimi.ai/docs/guide/use-kimi-k2-thinking-model
             reasoning_echo="reasoning_content",
             reasoning_echo_missing=" ",
             reasoning_read=("reasoning_content",),
             reasoning_option="thinking",
-            # https://platform.moonshot.ai/docs/api/chat: json_object.
+            # https://platform.kimi.ai/docs/api/chat: json_object.
             response_format="json_object",
             cache_key="prompt_cache_key",
             seed_option=False,
@@ -220,7 +220,7 @@ _ROUTERS: tuple[Profile, ...] = (
         name="together",
         base_url="https://api.together.xyz/v1",
         key_variables=("TOGETHER_API_KEY",),
-        # https://docs.together.ai/docs/openai-api-compatibility, https://docs.together.ai/docs/json-mode;
+        # https://docs.together.ai/docs/inference/openai-compatibility, https://docs.together.ai/docs/json-mode;
         # https://docs.together.ai/docs/inference/chat/reasoning: the field is called `reasoning`, the effort
         # reasoning_effort; hybrid models take `reasoning: {"enabled": ...}` (extra_body) to switch it off.
         quirks=ChatQuirks(

@@ -68,7 +68,7 @@ class RetentionReport(Struct, frozen=True):
     """Sessions that were deleted or archived, or would be; `characters` counts their text and data."""
 
     session_ids: tuple[str, ...]
-    """Which, oldest first."""
+    """With `dry_run` those that it would have been."""
     messages: int
     """How many were in them."""
     characters: int

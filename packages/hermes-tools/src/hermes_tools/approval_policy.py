@@ -42,7 +42,7 @@ class Judgement(Struct, frozen=True):
     action: ApprovalAction
     """What is done with the call."""
     reason: str = ""
-    """In words, for the host and the model; "" where the call is allowed."""
+    """In words, for the host and the model; may be empty where the call is allowed."""
 
 
 class ApprovalRule(Struct, frozen=True, forbid_unknown_fields=True):

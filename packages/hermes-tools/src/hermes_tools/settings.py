@@ -52,7 +52,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_file_limit: int = 10_000_000
     """Larger files are left out, in bytes."""
     checkpoint_files_limit: int = 20_000
-    """Directories with more files get no snapshot."""
+    """Where more files are new or changed, no snapshot is taken and the tool runs all the same."""
     checkpoint_keep: int = 50
     """Snapshots of a directory that are kept, the latest ones."""
 

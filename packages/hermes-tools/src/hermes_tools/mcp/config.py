@@ -52,7 +52,7 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    """Stands before the names of its tools (`mcp_NAME_tool`)."""
+    """Stands before the names of its tools: `NAME__tool`."""
     command: str
     """The program, looked up in PATH; no shell reads it."""
     args: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     and of the address only the host."""
 
     name: str
-    """Stands before the names of its tools."""
+    """Stands before the names of its tools: `NAME__tool`."""
     url: str
     """`https://...`, the endpoint itself."""
     headers: Mapping[str, str] = {}
