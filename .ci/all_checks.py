@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ending import end, run_until_stopped
+from ending import run_command, run_until_stopped
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = sorted(path.parent.name for path in (ROOT / "packages").glob("*/pyproject.toml"))
@@ -159,7 +158,7 @@ async def run(step: Step) -> Outcome:
     env = os.environ | {"PYTHONPATH": str(ROOT / ".ci")} | step.env
     code = 0
     for command in step.commands:
-        code, output = await run_command(command, env)
+        code, output = await outcome_of(command, env)
         if code == NO_TESTS_COLLECTED and step.may_be_empty:
             code = 0
         if output and (code or step.report is not None):
@@ -169,29 +168,17 @@ async def run(step: Step) -> Outcome:
     return Outcome(step, code, time.monotonic() - started)
 
 
-async def run_command(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+async def outcome_of(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of `command`; what it started ends with it, at the latest at the step's limit."""
     with tempfile.TemporaryFile() as output:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=ROOT,
-            env=env,
-            stdout=output,
-            stderr=output,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+        code = await run_command(
+            command, cwd=ROOT, env=env, output=output, limit_s=STEP_LIMIT_S, grace_s=GRACE_S
         )
-        code = 1
-        ended = ""
-        try:
-            async with asyncio.timeout(STEP_LIMIT_S):
-                code = await process.wait()
-        except TimeoutError:
-            ended = f"ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}\n"
-        finally:
-            await end(process, GRACE_S)
         output.seek(0)
-        return code, output.read().decode("utf-8", "replace") + ended
+        said = output.read().decode("utf-8", "replace")
+    if code is None:
+        return 1, f"{said}ended after {STEP_LIMIT_S:.0f} s: {' '.join(command)}\n"
+    return code, said
 
 
 async def run_all(steps: list[Step]) -> list[Outcome]:

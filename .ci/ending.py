@@ -1,4 +1,4 @@
-"""How the runners end: what they started ends with them, also when they are told to stop.
+"""How the runners run commands and end: what they started ends with them, also when they are told to stop.
 
 Standard library only.
 """
@@ -9,11 +9,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from pathlib import Path
+from typing import IO, TypeVar
 
-__all__ = ["end", "run_until_stopped"]
+__all__ = ["end", "run_command", "run_until_stopped"]
 
 Result = TypeVar("Result")
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,6 +47,39 @@ def run_until_stopped(work: Coroutine[object, object, Result]) -> Result:
         if not heard:
             raise
         sys.exit(128 + heard[0])
+
+
+async def run_command(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: IO[bytes],
+    errors: IO[bytes] | None = None,
+    limit_s: float,
+    grace_s: float,
+) -> int | None:
+    """The exit code of `command`; None where it did not end within `limit_s` and was ended.
+
+    It reads nothing and writes to `output` and `errors`, without which that is one file, too. All that it
+    started ends with it, see `end`.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        env=env,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors or output,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            return await process.wait()
+    except TimeoutError:
+        return None
+    finally:
+        await end(process, grace_s)
 
 
 async def end(process: asyncio.subprocess.Process, grace_s: float) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from shared import end
+from shared import run_command
 
 __all__ = ["CommandError", "Done", "must", "run"]
 
@@ -46,25 +45,19 @@ async def run(
 ) -> Done:
     """Run `command` and wait for it; without `errors_too` the output is what it wrote to standard output."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = await asyncio.create_subprocess_exec(
-            *command,
+        code = await run_command(
+            command,
             cwd=cwd,
             env={**os.environ, **(env or {})},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output if errors_too else errors,
-            start_new_session=True,
+            output=output,
+            errors=None if errors_too else errors,
+            limit_s=limit_s,
+            grace_s=GRACE_S,
         )
-        code, ended = 1, ""
-        try:
-            async with asyncio.timeout(limit_s):
-                code = await process.wait()
-        except TimeoutError:
-            ended = f"ended after {limit_s:.0f} s: {' '.join(map(str, command))}"
-        finally:
-            await end(process, GRACE_S)
         said, complaints = text_of(output), text_of(errors)
-    return Done(code, f"{said}{complaints}{ended}" if code else said)
+    if code is None:
+        return Done(1, f"{said}{complaints}ended after {limit_s:.0f} s: {' '.join(map(str, command))}")
+    return Done(code, f"{said}{complaints}" if code else said)
 
 
 def text_of(file: IO[bytes]) -> str:

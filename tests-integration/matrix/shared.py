@@ -8,7 +8,7 @@ from pathlib import Path
 CI = Path(__file__).resolve().parents[2] / ".ci"
 sys.path[:0] = [str(CI), str(CI / "checks")]
 
-from ending import end, run_until_stopped  # noqa: E402 - found through the line above
+from ending import run_command, run_until_stopped  # noqa: E402 - found through the line above
 from releases import Release, read_releases  # noqa: E402
 
-__all__ = ["Release", "end", "read_releases", "run_until_stopped"]
+__all__ = ["Release", "read_releases", "run_command", "run_until_stopped"]
