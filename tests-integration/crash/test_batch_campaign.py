@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_host import CountingHost, running_host
 
 from hermes_batch.records import decode_record
 
@@ -31,40 +32,10 @@ CALLS = 2
 LIMIT_S = 120.0
 
 
-class Host:
-    """The counting host, in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "requests.log"
-        self._port = folder / "port"
-        program = Path(__file__).with_name("counting_host.py")
-        self.process = subprocess.Popen([sys.executable, program, self._port, self.log])
-        deadline = time.monotonic() + LIMIT_S
-        while not self._port.exists():
-            assert time.monotonic() < deadline
-            assert self.process.poll() is None
-            time.sleep(0.01)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port.read_text()}/v1"
-
-    def answer_up_to(self, requests: int) -> None:
-        """Answer no more than so many: what is to be killed has not ended before, however late we are."""
-        unfinished = self.log.with_name("limit.part")
-        unfinished.write_text(str(requests))
-        unfinished.rename(self.log.with_name("limit"))
-
-    def requests(self) -> list[str]:
-        return self.log.read_text().splitlines() if self.log.exists() else []
-
-
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    started = Host(tmp_path)
-    yield started
-    started.process.kill()
-    started.process.wait()
+def host(tmp_path: Path) -> Iterator[CountingHost]:
+    with running_host(tmp_path) as started:
+        yield started
 
 
 def finished_rows(run: Path) -> set[str]:
@@ -78,7 +49,7 @@ def finished_rows(run: Path) -> set[str]:
 
 @pytest.mark.timeout(3600)
 def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
-    tmp_path: Path, host: Host
+    tmp_path: Path, host: CountingHost
 ) -> None:
     dataset, run = tmp_path / "prompts.jsonl", tmp_path / "data/run"
     prompts = [f"p{number}" for number in range(ROWS)]
@@ -100,14 +71,14 @@ def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
         host.answer_up_to(wanted + 2 * WORKERS)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             deadline = time.monotonic() + LIMIT_S
-            while process.poll() is None and len(host.requests()) < wanted:
-                assert time.monotonic() < deadline, host.requests()[heard:]
+            while process.poll() is None and len(host.rows()) < wanted:
+                assert time.monotonic() < deadline, host.rows()[heard:]
                 time.sleep(0.002)  # leaves the processor to the run
             process.kill()
             assert process.stderr is not None
             told = process.stderr.read()
-        life, heard = host.requests()[heard:], len(host.requests())
-        asked = {line.split()[0] for line in life}
+        rows = host.rows()
+        asked, heard = set(rows[heard:]), len(rows)
         assert asked.isdisjoint(finished), "a finished row was paid again"
         in_flight.update(asked - finished_rows(run))
         kills += 1
@@ -116,12 +87,12 @@ def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
     finished = finished_rows(run)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert {line.split()[0] for line in host.requests()[heard:]}.isdisjoint(finished)
+    assert set(host.rows()[heard:]).isdisjoint(finished)
 
     merged = [decode_record(line) for line in (run / "trajectories.jsonl").read_bytes().split(b"\n")[:-1]]
     assert [record.id for record in merged] == prompts
     assert all(record.completed and record.api_calls == CALLS for record in merged)
-    paid = Counter(line.split()[0] for line in host.requests())
+    paid = Counter(host.rows())
     over = {row: count for row, count in paid.items() if count > CALLS * (1 + in_flight[row])}
     assert over == {}
     assert sum(in_flight.values()) <= kills * WORKERS

@@ -7,11 +7,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_host import running_host
 
 from batch_runner import BatchRunner
 from hermes_messages.protocols import ConversationResult
@@ -169,15 +169,8 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def host_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("host")
-    program = ROOT / "tests-integration/crash/counting_host.py"
-    with subprocess.Popen([sys.executable, program, folder / "port", folder / "log"]) as process:
-        deadline = time.monotonic() + LIMIT_S
-        while not (folder / "port").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{(folder / 'port').read_text()}/v1"
-        process.kill()
+    with running_host(tmp_path_factory.mktemp("host")) as host:
+        yield host.url
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `browser`
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `browser` and `counting_host`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
 from ray_processes import LIMIT_S, RayCluster, descendants, running, wait_until

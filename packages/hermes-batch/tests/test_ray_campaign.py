@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from counting_host import CountingHost, running_host
 
 from hermes_batch.records import decode_record
 from ray_processes import LIMIT_S, RayCluster, gateway_of, wait_until
@@ -35,44 +36,17 @@ LOST_AT_MOST = {"worker": WORKERS // ACTORS, "driver": WORKERS, "gateway": WORKE
 APART, SLACK = 24, 8
 """A kill comes at most so many requests after another, and so many further ones may be answered meanwhile."""
 ROWS = len(VICTIMS) * (APART + SLACK + 2 * WORKERS) // CALLS
-HOST = Path(__file__).parents[3] / "tests-integration/crash/counting_host.py"
-
-
-class Host:
-    """The counting host, in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log, self._port, self._limit = folder / "requests.log", folder / "port", folder / "limit"
-        self.let_through(0)
-        self.process = subprocess.Popen([sys.executable, HOST, self._port, self._log])
-        wait_until(self._port.exists, self.process)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._port.read_text()}/v1"
-
-    def let_through(self, count: int) -> None:
-        """Answer so many requests in all."""
-        part = self._limit.with_suffix(".part")
-        part.write_text(str(count))
-        part.rename(self._limit)
-
-    def was_asked(self, count: int) -> bool:
-        """Whether so many requests came."""
-        return len(self.asked()) >= count
-
-    def asked(self) -> list[str]:
-        """The row of each request so far."""
-        lines = self._log.read_bytes().split(b"\n")[:-1] if self._log.exists() else []
-        return [line.split()[0].decode() for line in lines]
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    started = Host(tmp_path)
-    yield started
-    started.process.kill()
-    started.process.wait()
+def host(tmp_path: Path) -> Iterator[CountingHost]:
+    with running_host(tmp_path) as started:
+        started.answer_up_to(0)
+        yield started
+
+
+def has_heard(host: CountingHost, requests: int) -> bool:
+    return len(host.rows()) >= requests
 
 
 def are_gone(cluster: RayCluster, workers: set[int]) -> bool:
@@ -88,7 +62,7 @@ def finished_rows(run: Path) -> set[str]:
 
 
 def test_a_run_on_ray_whose_processes_are_killed_pays_for_no_finished_row_twice(
-    tmp_path: Path, host: Host, ray_cluster: RayCluster
+    tmp_path: Path, host: CountingHost, ray_cluster: RayCluster
 ) -> None:
     dataset, run = tmp_path / "prompts.jsonl", tmp_path / "data/run"
     prompts = [f"p{number}" for number in range(ROWS)]
@@ -110,12 +84,12 @@ def test_a_run_on_ray_whose_processes_are_killed_pays_for_no_finished_row_twice(
         for victim in VICTIMS:
             if driver is None:
                 driver = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            wanted = len(host.asked()) + moments.randint(1, APART)
-            host.let_through(wanted + SLACK)
-            wait_until(partial(host.was_asked, wanted), driver)
+            wanted = len(host.rows()) + moments.randint(1, APART)
+            host.answer_up_to(wanted + SLACK)
+            wait_until(partial(has_heard, host, wanted), driver)
             assert driver.poll() is None, "the run ended before its time"
             finished = finished_rows(run)
-            finished_then.append((finished, len(host.asked())))
+            finished_then.append((finished, len(host.rows())))
             if victim == "worker":
                 pid = moments.choice(sorted(ray_cluster.workers()))
                 os.kill(pid, signal.SIGKILL)
@@ -126,9 +100,9 @@ def test_a_run_on_ray_whose_processes_are_killed_pays_for_no_finished_row_twice(
                 assert driver.wait(LIMIT_S) == (-signal.SIGKILL if victim == "driver" else 1)
                 driver = None
                 wait_until(partial(are_gone, ray_cluster, ray_cluster.workers()))
-            on_its_way.update(set(host.asked()) - finished)
-        host.let_through(10**9)
-        finished_then.append((finished_rows(run), len(host.asked())))
+            on_its_way.update(set(host.rows()) - finished)
+        host.answer_up_to(10**9)
+        finished_then.append((finished_rows(run), len(host.rows())))
         done = subprocess.run(command, capture_output=True, check=False, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr.decode()
     finally:
@@ -139,7 +113,7 @@ def test_a_run_on_ray_whose_processes_are_killed_pays_for_no_finished_row_twice(
     merged = [decode_record(line) for line in (run / "trajectories.jsonl").read_bytes().split(b"\n")[:-1]]
     assert [record.id for record in merged] == prompts
     assert all(record.completed and record.api_calls == CALLS for record in merged)
-    asked = host.asked()
+    asked = host.rows()
     for finished, count in finished_then:
         assert finished.isdisjoint(asked[count:]), "a finished row was paid again"
     paid = Counter(asked)

@@ -1,4 +1,4 @@
-"""A chat completions host on loopback that takes its time and remembers who asked: `serve(port_file, log)`.
+"""A chat completions host on loopback that takes its time and remembers who asked, in a process of its own.
 
 Asked with tools it answers with one call of `todo`, then with a sentence. Each request appends a line to the
 log before it is answered: the row's prompt and whether the tool's result was in it already. Where the log has
@@ -11,16 +11,69 @@ import asyncio
 import json
 import os
 import re
+import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+__all__ = ["CountingHost", "running_host"]
+
 LATENCY_S = 0.02
+LIMIT_S = 300.0
+
+
+class CountingHost:
+    """The host whose process keeps its files in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log, self._port, self._limit = folder / "requests.log", folder / "port", folder / "limit"
+
+    @property
+    def url(self) -> str:
+        """What a client is given."""
+        return f"http://127.0.0.1:{self._port.read_text()}/v1"
+
+    def answer_up_to(self, requests: int) -> None:
+        """Answer no more than so many: what is to be killed has not ended before, however late we are."""
+        unfinished = self._limit.with_suffix(".part")
+        unfinished.write_text(str(requests))
+        unfinished.rename(self._limit)
+
+    def requests(self) -> list[str]:
+        """The lines of the log that are whole."""
+        return self._log.read_text().split("\n")[:-1] if self._log.exists() else []
+
+    def rows(self) -> list[str]:
+        """The row of each request so far, which its prompt begins with."""
+        return [line.split()[0] for line in self.requests()]
+
+
+@contextmanager
+def running_host(folder: Path) -> Iterator[CountingHost]:
+    """The host, which ends with the block."""
+    port, log = folder / "port", folder / "requests.log"
+    with subprocess.Popen([sys.executable, __file__, port, log]) as process:
+        try:
+            deadline = time.monotonic() + LIMIT_S
+            while not port.exists():
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            yield CountingHost(folder)
+        finally:
+            process.kill()
+
+
+def first_word(text: str) -> str:
+    return text.split(maxsplit=1)[0]
 
 
 def answer(asked: str) -> bytes:
     """The body of one streamed answer."""
     if asked.endswith(" again"):
-        delta: dict[str, object] = {"role": "assistant", "content": f"Row {asked.split()[0]} is done."}
+        delta: dict[str, object] = {"role": "assistant", "content": f"Row {first_word(asked)} is done."}
         finish = "stop"
     else:
         function = {"name": "todo", "arguments": "{}"}
