@@ -26,6 +26,7 @@ def closed_port() -> Iterator[int]:
 
 
 BASE = ("run", "--dataset-file", "prompts.jsonl", "--run-name", "r")
+HOST = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,9 @@ BASE = ("run", "--dataset-file", "prompts.jsonl", "--run-name", "r")
         ((*BASE, "--num-workers", "0"), "--num-workers is 0"),
         ((*BASE, "--model-path", "none.gguf"), "none.gguf"),
         ((*BASE, "--provider-setting", "thread=2"), r"thread.*threads"),
+        ((*BASE, *HOST, "--max-tokens", "-5"), "--max-tokens must be .* not -5"),
+        ((*BASE, *HOST, "--fallback-model", "openroter/m"), "unknown provider 'openroter'"),
+        ((*BASE, *HOST, "--output-dir", "prompts.jsonl"), "prompts.jsonl/r/shards can not be read"),
     ],
 )
 def test_a_call_that_can_not_work_starts_nothing(

@@ -55,6 +55,30 @@ def test_a_bad_prefill_file_is_a_usage_error(tmp_path: Path, capsys: pytest.Capt
     assert "no JSON list of messages" in capsys.readouterr().err
 
 
+def test_agents_of_a_module_beside_the_dataset_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agents_of_mine.py").write_text(
+        "from hermes_batch.testing import ScriptedAgents, conversation\n"
+        "def make():\n"
+        "    return ScriptedAgents(lambda prompt: conversation(prompt, answer='a', reasoning='r'))\n"
+    )
+    (tmp_path / "p.jsonl").write_text('{"prompt": "a"}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    command = [
+        "run",
+        "--dataset-file",
+        "p.jsonl",
+        "--run-name",
+        "r",
+        "--agent-factory",
+        "agents_of_mine:make",
+    ]
+    assert main(command) == 0
+    assert (tmp_path / "data/r/trajectories.jsonl").read_bytes().count(b"\n") == 1
+
+
 def test_distributions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["distributions"]) == 0
     assert "default: file 100%, terminal 100%, todo 100%" in capsys.readouterr().out

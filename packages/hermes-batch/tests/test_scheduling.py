@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -230,7 +231,16 @@ def test_syncs_are_spared_when_asked_for_and_no_row_is_lost(
     assert synced(tmp_path / "b", 0.2) <= synced(tmp_path / "a", 0.0)
 
 
-@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"sync_every_s": -1.0}, {"distribution": {"file": 3}}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"sync_every_s": -1.0},
+        {"sync_every_s": math.inf},
+        {"row_timeout_s": 0.0},
+        {"distribution": {"file": 3}},
+    ],
+)
 def test_values_that_can_not_work_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         runner(tmp_path, ["a"], failing(0), **wrong)

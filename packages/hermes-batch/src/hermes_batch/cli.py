@@ -48,6 +48,8 @@ _LEFT: Final = ("trajectories.jsonl", "statistics.json", "state.db")
 
 def _runner(arguments: argparse.Namespace) -> BatchRunner:
     effort = arguments.reasoning_effort
+    if arguments.agent_factory is not None and (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # as `python -m` would look there
     return BatchRunner(
         dataset_file(arguments),
         batch_size=arguments.batch_size,

@@ -23,6 +23,7 @@ __all__ = ["DefaultAgentFactory", "default_provider"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 _NAMED = 5
+_TRIAL = AgentRequest(session_id="trial", task_id="trial", cwd=os.curdir, source="batch")
 
 
 def default_provider(options: AgentOptions, environ: Mapping[str, str]) -> str:
@@ -87,12 +88,14 @@ class DefaultAgentFactory:
         if options.model is None and provider.default_model is None:
             raise ConfigurationError(f"provider {name!r} has no default model; name one with --model")
         store = None if options.state_db is None else make_store(str(options.state_db))
+        self._provider, self._store, self._overrides = provider, store, dict(overrides)
         try:
             await provider.open()
+            async with self.create_agent(_TRIAL):
+                pass  # what no agent can be made of is told now, and not by every row
         except BaseException:
-            await provider.close()
+            await self.close()
             raise
-        self._provider, self._store, self._overrides = provider, store, dict(overrides)
 
     def create_agent(self, request: AgentRequest) -> AIAgent:
         """An agent for one row. Raises `ConfigurationError` for a toolset that does not exist."""

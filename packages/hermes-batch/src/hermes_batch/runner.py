@@ -34,6 +34,9 @@ from hermes_messages.protocols import AgentFactory
 
 __all__ = ["BatchRunner"]
 
+_LONGEST_SYNC_S = 60.0
+"""At the end of a run its last rows wait that long, too."""
+
 
 class BatchRunner:
     """Runs the prompts of a dataset through agents and keeps one record per row.
@@ -270,7 +273,12 @@ class BatchRunner:
         return () if remark is None else (remark,)
 
     async def _refuse_earlier_results(self, resume: bool) -> None:
-        if not resume and await shard_names(self._files.shards):
+        try:
+            names = await shard_names(self._files.shards)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigurationError(f"{self._files.shards} can not be read: {reason}") from error
+        if names and not resume:
             raise RunExistsError(self._files.directory)
 
     async def _open_engine(self, stack: AsyncExitStack, dataset: ScannedDataset) -> None:
@@ -370,6 +378,10 @@ def _require_seconds(**times: float | None) -> None:
     for name, seconds in times.items():
         if seconds is not None and not seconds >= 0:
             raise ConfigurationError(f"{name} is {seconds}; it must be a number of seconds")
+    if times.get("row_timeout_s") == 0:
+        raise ConfigurationError("row_timeout_s is 0; no row could end in that time")
+    if (wait := times.get("sync_every_s") or 0) > _LONGEST_SYNC_S:
+        raise ConfigurationError(f"sync_every_s is {wait}; it must be at most {_LONGEST_SYNC_S}")
 
 
 def _require_lists(**given: object) -> None:
