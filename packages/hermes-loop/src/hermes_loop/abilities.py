@@ -1,11 +1,11 @@
-"""Whether an object has a method. `isinstance` with a Protocol looks through all of it each time."""
+"""Whether an object has methods. `isinstance` with a Protocol looks through all of both each time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
 
-__all__ = ["has_method"]
+__all__ = ["has_method", "has_methods"]
 
 _class_has: Callable[[type, str], bool] = lru_cache(maxsize=256)(hasattr)
 
@@ -13,3 +13,8 @@ _class_has: Callable[[type, str], bool] = lru_cache(maxsize=256)(hasattr)
 def has_method(thing: object, name: str) -> bool:
     """Whether `thing` has it, by its class or by itself."""
     return _class_has(type(thing), name) or hasattr(thing, name)
+
+
+def has_methods(thing: object, *names: str) -> bool:
+    """Whether `thing` has all of them."""
+    return all(has_method(thing, name) for name in names)

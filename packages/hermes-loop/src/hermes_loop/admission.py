@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Final, Protocol
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import Final, Protocol, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from hermes_loop.abilities import has_methods
 from hermes_loop.background import BackgroundWork, stop_tasks
 from hermes_loop.clock import Clock
 from hermes_loop.interrupts import InterruptFlag
@@ -23,12 +25,17 @@ from hermes_loop.shielding import Bounds, finish_despite_cancel
 from hermes_messages import LeaseLostError
 from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeaseQueue, SupportsLeases
 
-__all__ = ["DEFAULT_TTL_S", "Lease", "LocalLease", "StoreLease", "admitted", "lease_for"]
+__all__ = ["DEFAULT_TTL_S", "Admission", "Lease", "LocalLease", "StoreLease", "lease_for"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 DEFAULT_TTL_S: Final = 60.0
 BACKGROUND_LIMIT_S: Final = 5.0
+LEASE_METHODS: Final = (
+    "try_acquire_session_turn_lease",
+    "refresh_session_turn_lease",
+    "release_session_turn_lease",
+)
 
 
 class Lease(Protocol):
@@ -86,7 +93,7 @@ class StoreLease:
         self, store: SupportsLeases, session_id: str, holder: str, *, ttl_s: float, clock: Clock
     ) -> None:
         self._store = store
-        self._shared_queue = store if isinstance(store, SupportsLeaseQueue) else None
+        self._shared_queue = _with_queue(store)
         self._queue = LocalLease(None if self._shared_queue is not None else store, session_id)
         self._session_id = session_id
         self._holder = holder
@@ -263,45 +270,68 @@ def lease_for(
 
 
 def _with_leases(store: object | None) -> SupportsLeases | None:
-    return store if store is not None and isinstance(store, SupportsLeases) else None
+    if store is None or not has_methods(store, *LEASE_METHODS):
+        return None
+    return cast("SupportsLeases", store)
 
 
-@asynccontextmanager
-async def admitted(
-    background: BackgroundWork,
-    lease: Lease,
-    interrupt: InterruptFlag,
-    bounds: Bounds,
-    log: Callable[[str], None] = lambda _: None,
-) -> AsyncIterator[bool]:
-    """Hold the session's lease around one turn of an agent whose lock is held; False when an interrupt ended
-    the wait for it. A lease that is lost interrupts the turn.
+def _with_queue(store: object) -> SupportsLeaseQueue | None:
+    return cast("SupportsLeaseQueue", store) if has_methods(store, "acquire_session_turn_lease") else None
+
+
+class Admission:
+    """Holds the session's lease around one turn of an agent whose lock is held; entered, it is False when an
+    interrupt ended the wait for it. A lease that is lost interrupts the turn.
 
     On every exit the renewal is stopped and awaited before the lease is given back; a failure to give it
     back is logged, for it expires by itself. `log` is told the name of each step that was taken.
     """
-    await background.cancel(BACKGROUND_LIMIT_S)
-    log("cancel_background")
-    if lease.shared:
-        with interrupt.scope() as waiting:
-            await lease.admit()
-        if waiting.cancelled_caught:
-            yield False
-            return
-    log("lease.admit")
-    try:
-        lease.start(lambda: interrupt.request(hard=True))
-        log("lease.start")
-        yield True
-    except asyncio.CancelledError:
-        bounds = bounds.cancelled()
-        raise
-    finally:
+
+    __slots__ = ("_background", "_bounds", "_interrupt", "_is_held", "_lease", "_log")
+
+    def __init__(
+        self,
+        background: BackgroundWork,
+        lease: Lease,
+        interrupt: InterruptFlag,
+        bounds: Bounds,
+        log: Callable[[str], None],
+    ) -> None:
+        self._background = background
+        self._lease = lease
+        self._interrupt = interrupt
+        self._bounds = bounds
+        self._log = log
+        self._is_held = False
+
+    async def __aenter__(self) -> bool:
+        await self._background.cancel(BACKGROUND_LIMIT_S)
+        self._log("cancel_background")
+        lease = self._lease
         if lease.shared:
-            try:
-                await finish_despite_cancel(lambda: _give_back(lease, log), bounds)
-            except TimeoutError:
-                logger.warning("giving the lease back took too long; it will expire")
+            with self._interrupt.scope() as waiting:
+                await lease.admit()
+            if waiting.cancelled_caught:
+                return False
+        self._log("lease.admit")
+        self._is_held = lease.shared
+        lease.start(partial(self._interrupt.request, hard=True))
+        self._log("lease.start")
+        return True
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not self._is_held:
+            return
+        bounds = self._bounds.cancelled() if isinstance(error, asyncio.CancelledError) else self._bounds
+        try:
+            await finish_despite_cancel(lambda: _give_back(self._lease, self._log), bounds)
+        except TimeoutError:
+            logger.warning("giving the lease back took too long; it will expire")
 
 
 async def _give_back(lease: Lease, log: Callable[[str], None]) -> None:

@@ -103,12 +103,16 @@ async def after_turn(turn: TurnState, deps: TurnDeps, result: ConversationResult
     result["cleanup_errors"] = list_failures(turn)
 
 
-async def around_turn(
+def around_turn(
+    turn: TurnState, deps: TurnDeps, body: Callable[[], Awaitable[ConversationResult]]
+) -> Awaitable[ConversationResult]:
+    """Run `body` inside the hooks that go around a turn. Raises `TurnStoppedError` of one that refuses it."""
+    return _inside_hooks(turn, deps, body) if deps.hooks.around_turn else body()
+
+
+async def _inside_hooks(
     turn: TurnState, deps: TurnDeps, body: Callable[[], Awaitable[ConversationResult]]
 ) -> ConversationResult:
-    """Run `body` inside the hooks that go around a turn. Raises `TurnStoppedError` of one that refuses it."""
-    if not deps.hooks.around_turn:
-        return await body()
     entered: list[_Entered] = []
     failure: BaseException | None = None
     try:

@@ -77,6 +77,8 @@ class Lifecycle:
     async def initialize(self) -> None:
         """Open what the agent runs on, once; again in a new event loop."""
         bound = self.bind()
+        if self.is_open and bound.opened and not bound.opening.locked():
+            return
         async with bound.opening:
             if self.is_open:
                 if not bound.opened:

@@ -131,7 +131,7 @@ def build_result(turn: TurnState, deps: TurnDeps, ending: Ending) -> Conversatio
         saved=deps.store is not None and turn.context_built and journal.unsaved == 0,
         cleanup_errors=list_failures(turn),
     )
-    return cast("ConversationResult", TurnResult(dict(values)))
+    return cast("ConversationResult", TurnResult(cast("dict[str, object]", values)))
 
 
 def _pending(turn: TurnState) -> list[JsonObject]:

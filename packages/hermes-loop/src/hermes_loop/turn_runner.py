@@ -6,8 +6,9 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 
-from hermes_loop.admission import LocalLease, admitted, lease_for
+from hermes_loop.admission import Admission, LocalLease, lease_for
 from hermes_loop.background import running_turn, stop_tasks
 from hermes_loop.budget import TurnBudget
 from hermes_loop.events import TurnEvent, TurnEvents
@@ -197,12 +198,9 @@ class TurnRunner:
         lifecycle = self._lifecycle
         try:
             lifecycle.refuse_when_closed()
-            async with admitted(
-                lifecycle.background,
-                turn.lease,
-                turn.interrupt,
-                deps.bounds,
-                lambda step: log_phase(turn, step, "Done"),
+            log = partial(log_phase, turn, verdict="Done")
+            async with Admission(
+                lifecycle.background, turn.lease, turn.interrupt, deps.bounds, log
             ) as is_admitted:
                 lifecycle.refuse_when_closed()
                 if not is_admitted:
@@ -212,7 +210,7 @@ class TurnRunner:
                 inside = running_turn.set(lifecycle)
                 try:
                     with turn.interrupt.time_limit(self._options.budget.seconds):
-                        result = await around_turn(turn, deps, lambda: run_turn(turn, deps))
+                        result = await around_turn(turn, deps, partial(run_turn, turn, deps))
                     if turn.refused_decisions is not None:
                         raise turn.refused_decisions
                     return result  # noqa: TRY300 - around_turn is what may raise

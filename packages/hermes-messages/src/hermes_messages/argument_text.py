@@ -89,7 +89,7 @@ def parse_arguments(text: str, *, truncated: bool = False) -> JsonObject:
     if too_deep is not None:
         raise ArgumentsError("nested too deeply", text=text, position=too_deep, truncated=truncated)
     try:
-        value: JsonValue = _decoder().decode(text)
+        value = _decoded(text)
     except _RefusedError as error:
         raise ArgumentsError(str(error), text=text, truncated=truncated) from None
     except ValueError as error:
@@ -135,6 +135,18 @@ def _decoder() -> JSONDecoder:
             )
         )
     return _decoders[0]
+
+
+def _decoded(text: str) -> JsonValue:
+    """`decode` looks for blanks around the value, of which a model that writes an object has none."""
+    decoder = _decoder()
+    if text[:1] == "{":
+        value: JsonValue
+        value, end = decoder.raw_decode(text)
+        if end == len(text):
+            return value
+    value = decoder.decode(text)
+    return value
 
 
 def _unique_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:

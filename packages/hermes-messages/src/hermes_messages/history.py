@@ -141,6 +141,8 @@ class History(_View, Sequence[Message]):
         return self._log._messages[position]  # noqa: SLF001 - one module
 
     def _between(self, start: int, stop: int, step: int) -> tuple[Message, ...]:
+        if not self._tail:
+            return tuple(self._log._messages[start:stop:step])  # noqa: SLF001 - one module
         if step > 1 and stop > self._logged:
             return tuple(self)[start:stop:step]
         tail = self._tail[max(0, start - self._logged) : max(0, stop - self._logged)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import assert_never
 
@@ -168,10 +169,12 @@ def _give_up(turn: TurnState, deps: TurnDeps, error: ProviderError, stop: Stop) 
     return Stop(stop.reason, f"{stop.error} (before that {before})" if before else stop.error)
 
 
-async def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
+def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Awaitable[AttemptVerdict]:
     """One attempt, told to the hooks that watch."""
-    if not turn.events.watched:
-        return await _attempt(turn, deps, request)
+    return (_watched_attempt if turn.events.watched else _attempt)(turn, deps, request)
+
+
+async def _watched_attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
     provider = turn.route.provider
     host = provider.origin(request.model).host
     turn.events.tell(ModelCallStarted(provider.name, host, request, turn.attempts))

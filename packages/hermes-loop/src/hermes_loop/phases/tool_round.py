@@ -127,12 +127,13 @@ async def execute_calls(
     honour, so that its results tell what ran."""
 
     async def on_result(position: int, result: ToolMessage) -> None:
-        record.check(position, result)
-        try:
-            result = await transform_tool_result(turn, deps, calls[position], result)
-        except TurnStoppedError:
-            await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
-            raise
+        if deps.hooks.transform_tool_result:
+            record.check(position, result)
+            try:
+                result = await transform_tool_result(turn, deps, calls[position], result)
+            except TurnStoppedError:
+                await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
+                raise
         await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
 
     async def tool_start(call: ToolCall) -> None:
