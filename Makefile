@@ -15,7 +15,7 @@ help:
 	@echo "make unit-X    the tests of package X alone, in an environment of its own: make unit-hermes-loop"
 	@echo "make docs      the documentation as a site, in .cache/site; a warning is an error"
 	@echo "make matrix    subsets of the wheels, earlier releases beside this tree, sizes and import times: tables"
-	@echo "make bench     the benchmarks; make nightly: the tests with their full counts"
+	@echo "make bench     the benchmarks (ARGS=--quick: without peers and Ray); make nightly: the tests with their full counts"
 	@echo "make clean     remove what the other targets made, apart from data/"
 
 demo:
@@ -57,7 +57,7 @@ matrix:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py matrix
 
 bench:
-	$(IN_ENVIRONMENT) sh -ec 'for file in benchmarks/bench_*.py; do echo "== $$file"; python "$$file"; done'
+	$(IN_ENVIRONMENT) python benchmarks/run_all.py $(ARGS)
 
 nightly: export HERMES_TEST_PROFILE = nightly
 nightly:

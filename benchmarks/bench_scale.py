@@ -1,4 +1,4 @@
-"""Scale: thousands of agents on one event loop, and one conversation of ten thousand messages.
+"""Scale: thousands of agents on one event loop, and one turn of ten thousand calls.
 
 Run with `uv run benchmarks/bench_scale.py [AGENTS ...]`. The host is simulated behind the transport seam of
 the provider: it answers after a second of waiting, without sockets, so that limits on files and on loopback
@@ -14,8 +14,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from hermes_tools import tool
 AGENTS = (100, 1_000, 10_000)
 ROUNDS = 2
 PAUSE_S = 1.0
-MESSAGES = 10_000
+CALLS = 10_000
 WINDOW = 100
 BODIES = (10_000, 1_000_000)
 SENDS = 50
@@ -63,13 +64,18 @@ class Ready:
 
 
 class Simulated:
-    """A host that waits, then asks for a tool so many times, then answers; it notes when it is asked."""
+    """A host that waits, then asks for a tool so many times, then answers; it notes when it is asked, and how
+    often by each task. At the request number `look_at` it calls `look`."""
 
     def __init__(self, rounds: int, pause_s: float) -> None:
         self._rounds = rounds
         self._pause_s = pause_s
         self.asked: list[Asked] = []
         self.overdue: list[float] = []
+        self.calls: Counter[object] = Counter()
+        self.came = 0
+        self.look_at = 0
+        self.look: Callable[[], object] = int
 
     async def open(self) -> None:
         pass
@@ -82,6 +88,10 @@ class Simulated:
         self, _url: str, _headers: Mapping[str, str], body: bytes, _clock: StreamClock
     ) -> AsyncIterator[Ready]:
         at = time.process_time()
+        self.calls[asyncio.current_task()] += 1
+        self.came += 1
+        if self.came == self.look_at:
+            self.look()
         done = calls_answered(body)
         if self._pause_s:
             due = time.perf_counter() + self._pause_s
@@ -109,7 +119,7 @@ def over(host: Simulated) -> Provider:
 
 
 def agent_over(provider: Provider) -> AIAgent:
-    return AIAgent(provider=provider, model="bench", tools=[look], max_iterations=MESSAGES)
+    return AIAgent(provider=provider, model="bench", tools=[look], max_iterations=2 * CALLS)
 
 
 def memory_kb() -> int:
@@ -120,47 +130,77 @@ def memory_kb() -> int:
 
 
 class Crowd(msgspec.Struct):
-    """Memory in kB for each agent, before its turn and after it; CPU for each call; lateness in seconds."""
+    """Memory in kB for each agent: before its turn, within it and after it. CPU in seconds for each call, and
+    how much of that the garbage collector took. How many calls the last agent had made when the first was
+    done. Lateness in seconds."""
 
-    idle_kb: float
-    active_kb: float
-    cpu_s: float
-    wall_s: float
-    late_median_s: float
-    late_worst_s: float
+    idle_kb: float = 0.0
+    active_kb: float = 0.0
+    ended_kb: float = 0.0
+    cpu_s: float = 0.0
+    collector_s: float = 0.0
+    wall_s: float = 0.0
+    fewest_calls: int = 0
+    late_median_s: float = 0.0
+    late_worst_s: float = 0.0
 
 
 async def crowd(count: int) -> Crowd:
     """So many agents at once."""
+    taken = Crowd()
     host = Simulated(ROUNDS, PAUSE_S)
     provider = over(host)
     warm = agent_over(over(Simulated(ROUNDS, 0.0)))
     await warm.run_conversation("Look.")
     empty = memory_kb()
     agents = [agent_over(provider) for _ in range(count)]
-    idle = memory_kb()
-    ended: list[float] = []
+    taken.idle_kb = (memory_kb() - empty) / count
+    looking_s = 0.0
+
+    def look() -> None:
+        nonlocal looking_s
+        started = time.process_time()
+        taken.active_kb = (memory_kb() - empty) / count
+        looking_s += time.process_time() - started
+
+    host.look_at, host.look = 2 * count, look  # the last agent makes its second call
+    calls = ROUNDS + 1
+    first = asyncio.Event()
 
     async def one(agent: AIAgent) -> None:
         result = await agent.run_conversation("Look.")
-        assert result["api_calls"] == ROUNDS + 1, result["error"]
-        ended.append(time.perf_counter())
+        assert result["api_calls"] == calls, result["error"]
+        if not first.is_set():
+            first.set()
+            taken.fewest_calls = min(host.calls.values()) if len(host.calls) == count else 0
 
-    wall, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(one(agent) for agent in agents))
-    cpu = (time.process_time() - cpu) / count / (ROUNDS + 1)
-    took = time.perf_counter() - wall
-    active = memory_kb()
+    with collecting() as collected:
+        wall, cpu = time.perf_counter(), time.process_time()
+        await asyncio.gather(*(one(agent) for agent in agents))
+        cpu = time.process_time() - cpu - looking_s
+        taken.wall_s = time.perf_counter() - wall
+    taken.cpu_s = cpu / count / calls
+    taken.collector_s = (sum(collected) - looking_s) / count / calls
+    taken.ended_kb = (memory_kb() - empty) / count
     for agent in [warm, *agents]:
         await agent.close()
-    return Crowd(
-        idle_kb=(idle - empty) / count,
-        active_kb=(active - empty) / count,
-        cpu_s=cpu,
-        wall_s=took,
-        late_median_s=statistics.median(host.overdue),
-        late_worst_s=max(host.overdue),
-    )
+    taken.late_median_s, taken.late_worst_s = statistics.median(host.overdue), max(host.overdue)
+    return taken
+
+
+@contextmanager
+def collecting() -> Iterator[list[float]]:
+    """CPU of each run of the garbage collector."""
+    taken: list[float] = []
+
+    def note(phase: str, _info: object) -> None:
+        taken.append(-time.process_time() if phase == "start" else time.process_time())
+
+    gc.callbacks.append(note)
+    try:
+        yield taken
+    finally:
+        gc.callbacks.remove(note)
 
 
 class Line(NamedTuple):
@@ -184,7 +224,7 @@ class Line(NamedTuple):
 
 async def growth() -> None:
     """What each call of one turn costs as its conversation grows, against joining the same bytes by hand."""
-    host = Simulated(MESSAGES // 2, 0.0)
+    host = Simulated(CALLS, 0.0)
     agent = agent_over(over(host))
     gc.disable()
     result = await agent.run_conversation("Look often.")
@@ -192,8 +232,8 @@ async def growth() -> None:
     await agent.close()
     costs = [later.came - one.ready for one, later in pairwise(host.asked)]
     sizes = [one.size for one in host.asked[1:]]
-    print(f"one turn of {len(costs):,} calls, {MESSAGES:,} messages, last request {sizes[-1] / 1e3:.0f} kB")
-    for place in (100, 1_000, 2_500, len(costs) - 50):
+    print(f"one turn of {len(costs):,} calls, {2 * CALLS:,} messages, last request {sizes[-1] / 1e3:.0f} kB")
+    for place in (100, 1_000, 5_000, len(costs) - 50):
         near = statistics.median(costs[place - 50 : place + 50])
         print(f"  call {place:5}: {near * 1e6:6.0f} us CPU, {sizes[place] / 1e3:6.0f} kB")
     print(f"  a call: {Line.through(sizes, costs)}")
@@ -275,10 +315,13 @@ def main(counts: tuple[int, ...]) -> None:
         )
         one = msgspec.json.decode(done.stdout, type=Crowd)
         print(
-            f"{count:6,} agents x {ROUNDS + 1} calls of {PAUSE_S:.0f} s: {one.wall_s:5.2f} s"
-            f" (ideal {(ROUNDS + 1) * PAUSE_S:.0f}), CPU {one.cpu_s * 1e6:4.0f} us a call,"
-            f" idle {one.idle_kb:.1f} kB, after a turn {one.active_kb:.1f} kB each; wake-ups late by"
-            f" {one.late_median_s * 1e3:.0f} ms in the median, {one.late_worst_s * 1e3:.0f} ms at worst"
+            f"{count:6,} agents x {ROUNDS + 1} calls of {PAUSE_S:.0f} s: {one.wall_s:5.2f} s, CPU"
+            f" {one.cpu_s * 1e6:4.0f} us a call ({one.collector_s * 1e6:.0f} of it the garbage collector's);"
+            f" idle {one.idle_kb:.1f} kB, in a turn {one.active_kb:.1f}, after it {one.ended_kb:.1f} each;"
+            f" when the first agent was done each other had made at least {one.fewest_calls} calls;"
+            f" wake-ups late by {one.late_median_s * 1e3:.0f} ms in the median,"
+            f" {one.late_worst_s * 1e3:.0f} ms at worst",
+            flush=True,
         )
     asyncio.run(growth())
     sending()
