@@ -10,13 +10,13 @@ from hermes_messages.addresses import shown_url
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import HttpProvider, custom, get_profile
 from hermes_providers.credentials import (
+    MaskedErrors,
     check_base_url,
     check_header,
     check_key,
     find_key,
     join_url,
     mask,
-    masked_errors,
 )
 
 
@@ -166,7 +166,7 @@ def test_key_of_another_type_is_refused_without_showing_it(key: Any) -> None:
 
 
 def _broken(said: str) -> None:
-    with masked_errors(lambda: ("hunter2",)):
+    with MaskedErrors(lambda: ("hunter2",)):
         raise ProviderError(f"broken: {said}", kind=ErrorKind.TRANSPORT) from ValueError(said)
 
 

@@ -153,25 +153,42 @@ class HistoryEncoder(_SegmentBytes):
         return EncodedHistory(tuple(closed), open_tail)
 
 
-class _Run(_OpenSegment):
-    """Segments in one run of bytes. Of each: the message at which it ends, the byte at which it ends, its
-    letter. What stands behind the last end is left from a call that was broken off, and is overwritten."""
+class _Pieces:
+    """Encoded segments in one run of bytes. Of each: the byte at which it ends, its letter."""
 
-    __slots__ = ("data", "ends", "leading", "leading_ends", "letters", "misplaced", "stops")
+    __slots__ = ("data", "letters", "stops")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.letters = bytearray()
+        self.stops = array("Q")
+
+    def size(self, count: int) -> int:
+        """How many bytes the first `count` segments have."""
+        return self.stops[count - 1] if count else 0
+
+    def add(self, added: bytes, letter: bytes) -> None:
+        try:
+            self.data += added
+        except BufferError:  # somebody still looks at it, such as the traceback of an error
+            self.data = self.data + added
+        self.letters += letter
+        self.stops.append(len(self.data))
+
+
+class _Run(_Pieces):
+    """The closed segments of a log, and of each the message at which it ends. What stands behind the last end
+    is left from a call that was broken off."""
+
+    __slots__ = ("ends", "leading", "leading_ends", "misplaced", "open")
 
     def __init__(self) -> None:
         super().__init__()
         self.leading: list[bytes] = []
         self.leading_ends: list[int] = []
         self.misplaced: int | None = None
-        self.data = bytearray()
-        self.letters = bytearray()
-        self.stops = array("Q")
         self.ends = array("Q")
-
-    def size(self, count: int) -> int:
-        """How many bytes the first `count` segments have."""
-        return self.stops[count - 1] if count else 0
+        self.open = _OpenSegment()
 
     def letter_before(self, place: int) -> bytes:
         """Of the last segment before `place` that left bytes."""
@@ -179,15 +196,13 @@ class _Run(_OpenSegment):
             place -= 1
         return bytes(self.letters[max(0, place - 1) : place])
 
-    def add(self, added: bytes, letter: bytes, end: int) -> None:
+    def close(self, added: bytes, letter: bytes, end: int) -> None:
+        """Add a segment that ends at the message `end`."""
         count = len(self.ends)
-        at = self.size(count)
-        try:
-            self.data[at:] = added
-        except BufferError:  # somebody still looks at it, such as the traceback of an error
-            self.data = self.data[:at] + added
-        self.letters[count:] = letter
-        self.stops[count:] = array("Q", (at + len(added),))
+        if len(self.letters) != count or len(self.stops) != count or len(self.data) != self.size(count):
+            self.data = self.data[: self.size(count)]
+            del self.letters[count:], self.stops[count:]
+        self.add(added, letter)
         self.ends.append(end)
 
 
@@ -205,12 +220,12 @@ class JoinedHistory:
     size: int
     _run: _Run
     _known: int
-    _new: _Run
+    _new: _Pieces
     _kept: int
 
     def __len__(self) -> int:
         """How many segments the run has, those that left no bytes included."""
-        return self._known + len(self._new.ends)
+        return self._known + len(self._new.stops)
 
     def stop(self, place: int) -> int:
         """The byte at which the segment at `place`, counted from 0, ends; the next one begins there."""
@@ -235,17 +250,21 @@ class JoinedHistory:
         pieces: list[bytes | memoryview] = [*front]
         position = 0
         for start, stop, instead in edits:
-            pieces += (*self._views(position, start), instead)
+            pieces += self._views(position, start)
+            pieces.append(instead)
             position = stop
-        pieces += (*self._views(position, self.size), *back)
+        pieces += self._views(position, self.size)
+        pieces += back
         return b"".join(pieces)
 
-    def _views(self, start: int, stop: int) -> Iterator[memoryview]:
+    def _views(self, start: int, stop: int) -> list[memoryview]:
         kept = self._kept
-        if start < min(stop, kept):
-            yield memoryview(self._run.data)[start : min(stop, kept)]
-        if max(start, kept) < stop:
-            yield memoryview(self._new.data)[max(0, start - kept) : stop - kept]
+        if stop <= kept:
+            return [memoryview(self._run.data)[start:stop]] if start < stop else []
+        new = memoryview(self._new.data)
+        if start >= kept:
+            return [new[start - kept : stop - kept]]
+        return [memoryview(self._run.data)[start:kept], new[: stop - kept]]
 
 
 class HistoryJoiner(_SegmentBytes):
@@ -264,10 +283,10 @@ class HistoryJoiner(_SegmentBytes):
 
         A segment that only the tail of the view closes, or is part of, is joined for this call alone.
         """
-        run = self._logs.get(history.log)
+        log, logged, new = history.log, history.logged, _Pieces()
+        run = self._logs.get(log)
         if run is None:
-            run = self._logs[history.log] = _Run()
-        logged, new = history.logged, _Run()
+            run = self._logs[log] = _Run()
         known = bisect_left(run.ends, logged)  # of the kept segments, those that end before the view does
         front = bisect_left(run.leading_ends, logged)
         leading = run.leading[:front]
@@ -277,7 +296,7 @@ class HistoryJoiner(_SegmentBytes):
         behind = history[start:]
         for begin, stop in segments(behind):
             end = start + stop
-            encoded = self._encoded(run, behind[begin:stop], end, logged)
+            encoded = self._encoded(run.open, behind[begin:stop], end, logged)
             if isinstance(behind[begin], SystemMessage):
                 if start + begin == len(leading):
                     leading.append(encoded)
@@ -293,14 +312,14 @@ class HistoryJoiner(_SegmentBytes):
             added, letter = self._joint(before, encoded) if encoded else (b"", _NOTHING)
             before = letter if encoded else before
             if end < logged:
-                run.add(added, letter, end)
+                run.close(added, letter, end)
                 known += 1
             else:
-                new.add(added, letter, end)
+                new.add(added, letter)
         return _joined(run, known, new, tuple(leading), misplaced)
 
 
-def _joined(run: _Run, known: int, new: _Run, leading: tuple[bytes, ...], misplaced: bool) -> JoinedHistory:
+def _joined(run: _Run, known: int, new: _Pieces, leading: tuple[bytes, ...], misplaced: bool) -> JoinedHistory:
     joined = JoinedHistory()
     joined._run, joined._known, joined._new = run, known, new  # noqa: SLF001 - one module
     joined._kept = run.size(known)  # noqa: SLF001 - one module

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ from hermes_providers.refusals import Refusals, without_refused
 from hermes_providers.route import Route
 from hermes_providers.timeouts import StreamClock, Timeouts
 from hermes_providers.transport import Reply, Transport
-from hermes_providers.wire.base import CountRequest, ErrorReader, ResponseReader, WireFormat
+from hermes_providers.wire.base import CountRequest, ErrorReader, WireFormat
 from hermes_providers.wire.tool_names import original_names
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _MAX_COUNT_BYTES = 64 * 1024 * 1024
 _ERROR_BODY_S = 5.0
 _WINDOW_FULL = "model_context_window_exceeded"  # Anthropic and Z.AI: no room was left for the answer
 _OF_THE_KEY = (ErrorKind.AUTH, ErrorKind.BILLING)
+_AT_ONCE = nullcontext()
 
 
 class HttpProvider:
@@ -79,6 +80,8 @@ class HttpProvider:
         self._transport = transport
         self._limiter = limiter
         self._refusals = refusals or Refusals()
+        self._masked = MaskedErrors(route.secrets)
+        self._last_headers: tuple[Secret | None, Mapping[str, str]] | None = None
 
     def __repr__(self) -> str:
         return f"HttpProvider({self._route.provider!r}, {shown_url(self._route.base_url)!r})"
@@ -130,45 +133,40 @@ class HttpProvider:
         """
         request = without_refused(request, self._refusals.of(request.model))
         url, body = self._wire.builder.url(request), self._wire.builder.build(request)
-        wire = self._wire
-        assembler = StreamAssembler(
-            self.origin(request.model),
-            wire.name,
-            think_tags=wire.think_tags,
-            starts_inside=wire.starts_inside,
-        )
-        names = original_names(request.tools, wire.tool_names)
-        reader: ResponseReader | None = None
+        incoming: Incoming | None = None  # nothing is made for an answer while it is waited for
         async with self._admission(request) as permit:
             key, may_renew = await self._route.keys.get(), True
             began = asyncio.get_running_loop().time()
             while True:
                 clock = self._clock(request, began)
-                async with self._post(url, key, body, clock) as reply:
-                    read_error = self._error_reader(reply)
-                    if 200 <= reply.status < 300:
-                        reader = self._reader(reader, read_error)
-                        incoming = Incoming(reply, reader, assembler, clock, read_error, names)
-                        try:
-                            while (events := await incoming.next()) is not None:
-                                for event in events:
-                                    yield event
-                        except ProviderError as error:
-                            self._learn(request, key, error)
-                            raise
-                        rest = reader.paused(body)
-                        if rest is None:
-                            break
-                        body = rest
-                        continue
-                    failure = read_error(await self._error_body(request, reply, began))
+                with self._masked:
+                    async with self._transport.post(url, self._headers(key), body, clock) as reply:
+                        read_error = self._error_reader(reply)
+                        if 200 <= reply.status < 300:
+                            if incoming is None:
+                                incoming = self._incoming(request, reply, clock, read_error)
+                            else:
+                                incoming = incoming.resumed(reply, clock, read_error)
+                            try:
+                                while (events := await incoming.next()) is not None:
+                                    for event in events:
+                                        yield event
+                            except ProviderError as error:
+                                self._learn(request, key, error)
+                                raise
+                            rest = incoming.paused(body)
+                            if rest is None:
+                                break
+                            body = rest
+                            continue
+                        failure = read_error(await self._error_body(request, reply, began))
                 self._learn(request, key, failure)
                 key, may_renew = await self._other_key(key, failure) if may_renew else None, False
                 if key is None:
                     raise failure
-            for event in assembler.flush():
+            for event in incoming.flush():
                 yield event
-            response = self._priced(request, assembler.finish(complete=incoming.complete))
+            response = self._priced(request, incoming.finish())
             if permit is not None:
                 _settle(permit, response.usage)
         logger.debug("%s: %s finished with %s", self.name, request.model, response.finish)
@@ -189,11 +187,12 @@ class HttpProvider:
         key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
             clock = self._clock(request)
-            async with self._post(step.url, key, step.body, clock) as reply:
-                if 200 <= reply.status < 300:
-                    step = counter.read(await _whole_body(reply, clock))
-                    continue
-                failure = self._error_reader(reply)(await self._error_body(request, reply))
+            with self._masked:
+                async with self._transport.post(step.url, self._headers(key), step.body, clock) as reply:
+                    if 200 <= reply.status < 300:
+                        step = counter.read(await _whole_body(reply, clock))
+                        continue
+                    failure = self._error_reader(reply)(await self._error_body(request, reply))
             if failure.kind in _OF_THE_KEY:  # all else may be limited apart from answering
                 self._route.keys.report(key, failure)
             key, may_renew = await self._other_key(key, failure) if may_renew else None, False
@@ -207,23 +206,32 @@ class HttpProvider:
 
     def _admission(self, request: ChatRequest) -> AbstractAsyncContextManager[Permit | None]:
         if self._limiter is None:
-            return nullcontext()
+            return _AT_ONCE
         return self._limiter.admit(
             estimate_tokens(request.history, request.tools) + (request.max_tokens or 0)
         )
 
-    def _reader(self, paused: ResponseReader | None, read_error: ErrorReader) -> ResponseReader:
-        if paused is None:
-            return self._wire.make_reader(read_error)
-        paused.resume(read_error)
-        return paused
+    def _incoming(
+        self, request: ChatRequest, reply: Reply, clock: StreamClock, read_error: ErrorReader
+    ) -> Incoming:
+        wire = self._wire
+        assembler = StreamAssembler(
+            self.origin(request.model),
+            wire.name,
+            think_tags=wire.think_tags,
+            starts_inside=wire.starts_inside,
+        )
+        names = original_names(request.tools, wire.tool_names)
+        return Incoming(reply, wire.make_reader(read_error), assembler, clock, read_error, names)
 
     def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
-    def _post(self, url: str, key: Secret | None, body: bytes, clock: StreamClock) -> MaskedErrors[Reply]:
-        headers = self._route.request_headers(key, self._wire.headers)
-        return MaskedErrors(self._transport.post(url, headers, body, clock), self._route.secrets)
+    def _headers(self, key: Secret | None) -> Mapping[str, str]:
+        """Those of a request with `key`; one mapping for as long as the key is the same."""
+        if self._last_headers is None or self._last_headers[0] is not key:
+            self._last_headers = (key, self._route.request_headers(key, self._wire.headers))
+        return self._last_headers[1]
 
     async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
         """The start of an error's body; what came of it when the rest is late or lost."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
-from typing import Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from hermes_messages import ConfigurationError, ProviderError
@@ -23,11 +21,8 @@ __all__ = [
     "find_key",
     "join_url",
     "mask",
-    "masked_errors",
     "query_secrets",
 ]
-
-T = TypeVar("T")
 
 _MAX_LABEL = 63  # RFC 1035 section 2.3.4
 _MASK = "***"
@@ -165,49 +160,26 @@ def query_secrets(url: str) -> tuple[str, ...]:
     return tuple(value for name, value in parse_qsl(urlsplit(url).query) if _SECRET_FIELD.search(name))
 
 
-@contextmanager
-def masked_errors(secrets: Callable[[], Iterable[str]]) -> Iterator[None]:
-    """Errors that come out say nothing secret, and are no longer chained to ones that do: what a peer sent in
-    place of HTTP is quoted in them."""
-    try:
-        yield
-    except ProviderError as error:
-        _mask_error(error, secrets())
-        raise
+class MaskedErrors:
+    """Errors that come out of it say nothing secret, and are no longer chained to ones that do: what a peer
+    sent in place of HTTP is quoted in them. It may be entered many times, also at once."""
 
+    __slots__ = ("_secrets",)
 
-class MaskedErrors(Generic[T]):
-    """Enters `inner`; its errors, and those of who uses it, are as with `masked_errors`.
-
-    Each request enters one, and a generator would cost more.
-    """
-
-    __slots__ = ("_inner", "_secrets")
-
-    def __init__(self, inner: AbstractAsyncContextManager[T], secrets: Callable[[], Iterable[str]]) -> None:
-        self._inner = inner
+    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
         self._secrets = secrets
 
-    async def __aenter__(self) -> T:
-        try:
-            return await self._inner.__aenter__()
-        except ProviderError as error:
-            _mask_error(error, self._secrets())
-            raise
+    def __enter__(self) -> None:
+        return None
 
-    async def __aexit__(
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         if isinstance(error, ProviderError):
             _mask_error(error, self._secrets())
-        try:
-            return await self._inner.__aexit__(kind, error, traceback)
-        except ProviderError as last:
-            _mask_error(last, self._secrets())
-            raise
 
 
 def _mask_error(error: ProviderError, secrets: Iterable[str]) -> None:

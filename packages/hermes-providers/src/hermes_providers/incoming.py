@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes_messages import ErrorKind, ProviderError, StreamEvent
+from hermes_messages import ChatResponse, ErrorKind, ProviderError, StreamEvent
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.deltas import Delta, TextChunk
 from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
@@ -44,10 +44,22 @@ class Incoming:
         self._ended = False
         self._failure: ProviderError | None = None
 
-    @property
-    def complete(self) -> bool:
-        """Whether the stream came with its end mark."""
-        return self._reader.done
+    def resumed(self, reply: Reply, clock: StreamClock, read_error: ErrorReader) -> Incoming:
+        """What reads the rest of the same answer, which the host paused, from another reply."""
+        self._reader.resume(read_error)
+        return Incoming(reply, self._reader, self._assembler, clock, read_error, self._names)
+
+    def paused(self, body: bytes) -> bytes | None:
+        """The body that lets the host go on where it paused the answer to `body`; None where it did not."""
+        return self._reader.paused(body)
+
+    def flush(self) -> list[StreamEvent]:
+        """What was held back."""
+        return self._assembler.flush()
+
+    def finish(self) -> ChatResponse:
+        """The whole answer."""
+        return self._assembler.finish(complete=self._reader.done)
 
     async def next(self) -> list[StreamEvent] | None:
         """What came next, or None at the end. Raises `ProviderError` for an error inside the reply, an end

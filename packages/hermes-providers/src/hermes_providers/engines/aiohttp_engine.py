@@ -10,9 +10,12 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from hermes_messages import ConfigurationError, MissingDependencyError, ProviderError
 
@@ -23,7 +26,7 @@ except ImportError as _missing:
         "the engine 'aiohttp'", "pip install 'hermes-providers[aiohttp]'"
     ) from _missing
 
-from hermes_providers.engines.shared import KEEP_S, Turns, certificates, explained, within
+from hermes_providers.engines.shared import KEEP_S, Patience, Turns, certificates, explained
 from hermes_providers.outlast import finish
 from hermes_providers.proxies import Proxy, ProxyTable
 from hermes_providers.timeouts import StreamClock, Timeouts
@@ -40,6 +43,16 @@ _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
 _MAX_HEADER_BYTES: Final = 64 * 1024
 _PIECE_BYTES: Final = 256 * 1024
 _WHOLE_BYTES: Final = 1024 * 1024
+_MAX_WAYS: Final = 256
+
+
+class _Way(Struct, frozen=True, eq=False):
+    """How requests get to one address. `headers` are added to theirs, `proxy_headers` only the proxy sees."""
+
+    session: aiohttp.ClientSession
+    headers: Mapping[str, str]
+    proxy: str | None
+    proxy_headers: Mapping[str, str] | None
 
 
 class _Bound:
@@ -56,22 +69,26 @@ class _Bound:
         self._options = options
         self._timeout = timeout
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
+        self._ways: dict[str, _Way] = {}
 
-    async def send(
-        self, url: str, headers: Mapping[str, str], body: bytes, *, keep: bool
-    ) -> aiohttp.ClientResponse:
-        """The head of the answer. Raises aiohttp's errors."""
+    def way(self, url: str) -> _Way:
+        """How requests get to `url`; found once."""
+        found = self._ways.get(url)
+        if found is None:
+            if len(self._ways) >= _MAX_WAYS:
+                self._ways.clear()
+            found = self._ways[url] = self._new_way(url)
+        return found
+
+    def _new_way(self, url: str) -> _Way:
         proxy = self.proxies.find(url)
         tunnel = url.startswith("https:")
         secure = tunnel or (proxy is not None and proxy.scheme == "https")
         # Not within the proxy's address, which aiohttp shows in its errors.
         who = {} if proxy is None or proxy.user is None else {"proxy-authorization": _basic(proxy)}
-        own = {"content-length": str(len(body))} if len(body) > _WHOLE_BYTES else {}
-        return await self._session(secure=secure, keep=keep).post(
-            url,
-            headers={**headers, **own, **({} if tunnel else who)},
-            data=body if len(body) <= _WHOLE_BYTES else _pieces(body),
-            allow_redirects=False,
+        return _Way(
+            session=self._session(secure=secure, keep=self._options.keeps(url)),
+            headers={} if tunnel else who,
             proxy=None if proxy is None else proxy.address,
             proxy_headers=who if tunnel else None,
         )
@@ -117,28 +134,15 @@ class AiohttpTransport:
     async def open(self) -> None:
         """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
         proxy or certificates that do not work."""
-        await self._ready()
+        await self.ready()
         if self._options.ca_file or self._options.client_certificate:
             certificates(self._options, _PROTOCOLS)
 
-    @asynccontextmanager
-    async def post(
+    def post(
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
-    ) -> AsyncIterator[Reply]:
-        """Send `body` and yield the reply; the connection is released when the context is left."""
-        bound = await self._ready()
-        await bound.turns.take(clock)
-        try:
-            try:
-                response = await within(clock, bound.send(url, headers, body, keep=self._options.keeps(url)))
-            except _FAILURES as error:
-                raise _provider_error(error, urlsplit(url).netloc) from error
-            try:
-                yield _AiohttpReply(response)
-            finally:
-                response.close()  # one that was read to its end has given its connection back already
-        finally:
-            bound.turns.give_back()
+    ) -> AbstractAsyncContextManager[Reply]:
+        """Send `body` and give the reply; the connection is released when the context is left."""
+        return _Exchange(self, url, headers, body, clock)
 
     async def close(self) -> None:
         """Close all connections; requests that run end with a `ProviderError`."""
@@ -147,7 +151,8 @@ class AiohttpTransport:
         if bound is not None:
             await finish(bound.close(), _CLEAN_UP_S)
 
-    async def _ready(self) -> _Bound:
+    async def ready(self) -> _Bound:
+        """What belongs to the loop that runs now."""
         loop = asyncio.get_running_loop()
         bound = self._bounds.get(loop)
         if bound is None:
@@ -164,13 +169,73 @@ class AiohttpTransport:
                 await bound.close()  # the sockets went with their loop; this only tells aiohttp so
 
 
+class _Exchange:
+    """One request and its reply. A class of its own costs less than a generator for each request."""
+
+    __slots__ = ("_body", "_bound", "_clock", "_headers", "_patience", "_response", "_transport", "_url")
+
+    def __init__(
+        self,
+        transport: AiohttpTransport,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        clock: StreamClock,
+    ) -> None:
+        self._transport = transport
+        self._url = url
+        self._headers = headers
+        self._body = body
+        self._clock = clock
+
+    async def __aenter__(self) -> Reply:
+        self._bound = bound = await self._transport.ready()
+        await bound.turns.take(self._clock)
+        self._patience = Patience()
+        try:
+            self._response = await self._patience.within(self._clock, self._send(bound))
+        except BaseException as error:
+            self._patience.end()
+            bound.turns.give_back()
+            if isinstance(error, _FAILURES):
+                raise _provider_error(error, urlsplit(self._url).netloc) from error
+            raise
+        return _AiohttpReply(self._response, self._patience)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._patience.end()
+        try:
+            self._response.close()  # one that was read to its end has given its connection back already
+        finally:
+            self._bound.turns.give_back()
+
+    async def _send(self, bound: _Bound) -> aiohttp.ClientResponse:
+        """The head of the answer. Raises aiohttp's errors."""
+        way, body = bound.way(self._url), self._body
+        own = {"content-length": str(len(body))} if len(body) > _WHOLE_BYTES else {}
+        return await way.session.post(
+            self._url,
+            headers={**self._headers, **own, **way.headers} if own or way.headers else self._headers,
+            data=body if len(body) <= _WHOLE_BYTES else _pieces(body),
+            allow_redirects=False,
+            proxy=way.proxy,
+            proxy_headers=way.proxy_headers,
+        )
+
+
 class _AiohttpReply:
     """An answer that is read as it comes."""
 
-    __slots__ = ("_response",)
+    __slots__ = ("_patience", "_response")
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, patience: Patience) -> None:
         self._response = response
+        self._patience = patience
 
     @property
     def status(self) -> int:
@@ -187,7 +252,10 @@ class _AiohttpReply:
     async def read(self, clock: StreamClock) -> bytes:
         content = self._response.content
         try:
-            return content.read_nowait() or await within(clock, content.readany())
+            came = content.read_nowait()
+            if came or content.at_eof():
+                return came
+            return await self._patience.within(clock, content.readany())
         except (*_FAILURES, RuntimeError) as error:  # the latter of a connection that was closed under it
             raise _provider_error(error, self._response.url.authority) from error
 

@@ -13,7 +13,7 @@ from hermes_messages import ConfigurationError, ErrorKind, ProviderError
 from hermes_providers.timeouts import StreamClock
 from hermes_providers.transport import HttpOptions
 
-__all__ = ["KEEP_S", "Failing", "Turns", "certificates", "explained", "wake", "within"]
+__all__ = ["KEEP_S", "Failing", "Patience", "Turns", "certificates", "explained", "wake", "within"]
 
 T = TypeVar("T")
 
@@ -21,16 +21,76 @@ KEEP_S = 30.0
 """How long a connection that nobody uses is kept, in seconds."""
 
 
-async def within(clock: StreamClock, work: Awaitable[T]) -> T:
-    """What `work` gives. Raises `ProviderError` (timeout) when `clock` allows no further wait."""
-    limit = asyncio.timeout_at(clock.begin_wait(asyncio.get_running_loop().time()))
-    try:
-        async with limit:
+class Patience:
+    """Ends the waits of one request when its clock allows no more. One at a time.
+
+    One timer serves them all. It is set anew only for a wait that has to end sooner than it would ring; where
+    it rings too early, it moves itself. So the many waits of a long answer cost no timer each.
+    """
+
+    __slots__ = ("_deadline", "_loop", "_rings_at", "_rung", "_task", "_timer")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[object] | None = None
+        self._deadline = 0.0
+        self._rings_at = 0.0
+        self._rung = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def within(self, clock: StreamClock, work: Awaitable[T]) -> T:
+        """What `work` gives. Raises `ProviderError` (timeout) when `clock` allows no further wait."""
+        deadline = clock.begin_wait(self._loop.time())
+        if deadline is None:
             return await work
-    except TimeoutError:
-        if not limit.expired():
+        task = asyncio.current_task()
+        assert task is not None
+        asked_before = task.cancelling()
+        self._deadline, self._task = deadline, task
+        if self._timer is None or deadline < self._rings_at:
+            self._set(deadline)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self._rung and task.cancelling() - 1 <= asked_before:  # nobody else asked for it
+                raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
             raise
-        raise ProviderError(clock.explanation, kind=ErrorKind.TIMEOUT) from None
+        finally:
+            self._task = None
+            if self._rung:
+                self._rung = False
+                task.uncancel()
+
+    def end(self) -> None:
+        """No wait follows."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings_at = deadline
+        self._timer = self._loop.call_at(deadline, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._task is None:
+            return  # the next wait sets it
+        if self._deadline > self._rings_at:
+            self._set(self._deadline)
+            return
+        self._rung = True
+        self._task.cancel()
+
+
+async def within(clock: StreamClock, work: Awaitable[T]) -> T:
+    """As `Patience.within`, for a wait that stands alone."""
+    patience = Patience()
+    try:
+        return await patience.within(clock, work)
+    finally:
+        patience.end()
 
 
 def wake(waiter: asyncio.Future[None] | None) -> None:
