@@ -484,13 +484,29 @@ CHOICES = st.lists(
     ),
     max_size=2,
 )
+TOKENS = mostly([0, 3], None, -1, 2.0, True, "4", 1 << 41)
+USAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("prompt_tokens", "completion_tokens"), TOKENS),
+        **dict.fromkeys(("input_tokens", "output_tokens"), mostly([None], 5)),
+        **dict.fromkeys(("prompt_cache_hit_tokens", "cached_tokens"), TOKENS),
+        "cost": mostly([None, 0, 0.5], -1, "1"),
+        "prompt_tokens_details": st.none()
+        | st.fixed_dictionaries({}, optional=dict.fromkeys(("cached_tokens", "cache_write_tokens"), TOKENS)),
+        "completion_tokens_details": st.none()
+        | st.fixed_dictionaries({}, optional={"reasoning_tokens": TOKENS}),
+        "input_tokens_details": mostly([None], {"cached_tokens": 1}),
+        "output_tokens_details": mostly([None], {"reasoning_tokens": 1}),
+    },
+)
 CHUNKS = st.fixed_dictionaries(
     {"choices": CHOICES},
     optional={
         "id": mostly(["a", "b", "", None], 5),
         "model": mostly(["m", "", None], 5),
         "object": mostly(["chat.completion.chunk", "", None], "error"),
-        "usage": mostly([None, {}, {"prompt_tokens": 3, "completion_tokens": 4}, {"a": [{}]}, 7]),
+        "usage": mostly([None, {}, {"prompt_tokens": 3, "completion_tokens": 4}], {"a": [{}]}, 7) | USAGES,
     },
 )
 

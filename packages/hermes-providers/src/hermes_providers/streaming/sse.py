@@ -103,10 +103,12 @@ class SSEParser:
         and blank lines, as nearly all do; None for any other, which is then still to be read."""
         if b"\r" in chunk or len(chunk) + self._line_size > self._limit:
             return None
-        *events, rest = (b"".join((*self._line, chunk)) if self._line else chunk).split(b"\n\n")
+        whole = b"".join((*self._line, chunk)) if self._line else chunk
+        *events, rest = whole.split(b"\n\n")
         if not events or 2 * len(events) != chunk.count(b"\n"):
             return None
-        if not all(event.startswith(b"data: ") for event in events):
+        begun = whole.startswith(b"data: ") + whole.count(b"\n\ndata: ")
+        if begun - rest.startswith(b"data: ") != len(events):
             return None
         self._line = [rest] if rest else []
         self._line_size = len(rest)

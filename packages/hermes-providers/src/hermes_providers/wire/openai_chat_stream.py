@@ -94,8 +94,8 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_typed(self, said: TypedChunk, data: bytes) -> list[Delta]:
         """What the tolerant reader makes of the same chunk, without looking at each field."""
         deltas = self._new_meta(said.model or None, said.id or None)
-        if said.usage is not None:
-            self._add_usage(said.usage, deltas)
+        if said.usage is not None and (usage := said.usage.read()) is not None:
+            deltas.append(UsageChunk(usage))
         for choice in said.choices:
             delta = choice.delta
             if delta.content is not None:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from hermes_messages import JsonValue
+from hermes_providers.usage import TypedUsage
 
 __all__ = ["TypedCall", "TypedChunk", "chunk_decoder"]
 
@@ -41,11 +41,11 @@ class _Choice(Protocol):
 
 
 class TypedChunk(Protocol):
-    """What is read; the usage stays as the host says it."""
+    """What is read."""
 
     id: str | None
     model: str | None
-    usage: JsonValue
+    usage: TypedUsage | None
     choices: list[_Choice]
 
 
@@ -77,7 +77,7 @@ def chunk_decoder(absent: tuple[str, ...]) -> Callable[[bytes], TypedChunk]:
             ("id", str | None, None),
             ("model", str | None, None),
             ("object", Literal["chat.completion.chunk", ""] | None, None),
-            ("usage", object, None),
+            ("usage", TypedUsage | None, None),
             ("error", None, None),
             ("detail", None, None),
             ("x_groq", None, None),
