@@ -25,6 +25,7 @@ from hermes_messages import (
     ProviderError,
     ResponseDone,
     StreamEvent,
+    ToolSpec,
     Usage,
     estimate_tokens,
 )
@@ -82,6 +83,7 @@ class HttpProvider:
         self._refusals = refusals or Refusals()
         self._masked = MaskedErrors(route.secrets)
         self._last_headers: tuple[Secret | None, Mapping[str, str]] | None = None
+        self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
 
     def __repr__(self) -> str:
         return f"HttpProvider({self._route.provider!r}, {shown_url(self._route.base_url)!r})"
@@ -221,7 +223,9 @@ class HttpProvider:
             think_tags=wire.think_tags,
             starts_inside=wire.starts_inside,
         )
-        names = original_names(request.tools, wire.tool_names)
+        if request.tools is not self._last_names[0]:
+            self._last_names = (request.tools, original_names(request.tools, wire.tool_names))
+        names = self._last_names[1]
         return Incoming(reply, wire.make_reader(read_error), assembler, clock, read_error, names)
 
     def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:

@@ -67,21 +67,18 @@ class Incoming:
         while not self._ended:
             if self._failure is not None:
                 raise self._failure
-            chunk = await self._read()
+            try:
+                chunk = await self._reply.read(self._clock)
+            except ProviderError:
+                if not self._reader.finished:
+                    raise
+                chunk = b""  # the answer is whole; only the stream's end is missing
             events = self._take(chunk) if chunk else self._end()
             if events:
                 return events
         if self._failure is not None:
             raise self._failure
         return None
-
-    async def _read(self) -> bytes:
-        try:
-            return await self._reply.read(self._clock)
-        except ProviderError:
-            if not self._reader.finished:
-                raise
-            return b""  # the answer is whole; only the stream's end is missing
 
     def _take(self, chunk: bytes) -> list[StreamEvent]:
         if not self._begun:
@@ -146,12 +143,13 @@ class Incoming:
         if self._plain is not None:
             deltas = self._reader.read_plain(bytes(self._plain))
         else:
+            deltas = []
             told = self._feed(self._parser.close())
             if self._failure is None and not (self._reader.finished or self._reader.done):
                 self._failure = self._early_end()
-            deltas = []
         if self._failure is None:
-            told += self._tell([*deltas, *self._reader.close()])
+            deltas += self._reader.close()
+            told += self._tell(deltas)
         return told
 
     def _tell(self, deltas: list[Delta]) -> list[StreamEvent]:

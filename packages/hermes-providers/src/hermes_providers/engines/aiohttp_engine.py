@@ -210,7 +210,8 @@ class _Exchange:
     ) -> None:
         self._patience.end()
         try:
-            self._response.close()  # one that was read to its end has given its connection back already
+            if not self._response.closed:  # one that was read to its end has given its connection back
+                self._response.close()
         finally:
             self._bound.turns.give_back()
 

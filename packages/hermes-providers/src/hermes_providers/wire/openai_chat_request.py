@@ -51,11 +51,13 @@ class ChatRequestBuilder(BodyBuilder):
         self._host = host
         self._quirks = quirks
         self._refusals = refusals or Refusals()
+        self._last_kind: tuple[object, ...] = ()
+        self._last_head = (b"", True)
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
-        head = self._parameters(request)
-        tools = self._tools_field(request) if "tools" not in head else b""
+        head, takes_tools = self._head(request)
+        tools = self._tools_field(request) if takes_tools else b""
         # Only replayed reasoning depends on the model.
         key = request.model if self._quirks.replay_field is not None else ""
         joined = self._joiners.of(key).join(request.history)
@@ -63,7 +65,7 @@ class ChatRequestBuilder(BodyBuilder):
         if joined.misplaced or not system:
             check_sendable(joined)
         edits = turn_markers(joined) if self._is_marked(request.model) else ()
-        front = (dump(head)[:-1], b',"messages":[', system, b"," if system and joined.size else b"")
+        front = (head, system, b"," if system and joined.size else b"")
         return joined.within(front, (b"]", tools, b"}"), edits)
 
     def _system(self, request: ChatRequest, joined: JoinedHistory) -> bytes:
@@ -83,6 +85,30 @@ class ChatRequestBuilder(BodyBuilder):
     def _joiner(self, model: str) -> HistoryJoiner:
         origin = Origin(self._provider, self._host, model)
         return HistoryJoiner(partial(encode_segment, quirks=self._quirks, origin=origin), by_commas)
+
+    def _head(self, request: ChatRequest) -> tuple[bytes, bool]:
+        """All that stands before the messages, made anew only for another kind of request; and whether there
+        is room for tools, which a user may have put there."""
+        kind = (
+            request.model,
+            request.max_tokens,
+            request.temperature,
+            request.seed,
+            request.stop,
+            request.reasoning_effort,
+            request.tool_choice,
+            request.parallel_tool_calls,
+            request.response_schema,
+            request.extra_body,
+            request.session_id if self._quirks.cache_key is not None else None,
+            bool(request.tools),
+            self._refusals.of(request.model),
+        )
+        if kind != self._last_kind:
+            parameters = self._parameters(request)
+            head = dump(parameters)[:-1] + b',"messages":['
+            self._last_kind, self._last_head = kind, (head, "tools" not in parameters)
+        return self._last_head
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks

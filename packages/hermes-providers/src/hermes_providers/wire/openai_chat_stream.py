@@ -68,6 +68,7 @@ class ChatStreamReader(EventReader[_Chunk]):
     def __init__(self, quirks: ChatQuirks, read_error: ErrorReader) -> None:
         super().__init__(read_error)
         self._decode_typed = chunk_decoder((*quirks.reasoning_read, quirks.replay_field or ""))
+        self._typed = True
         self._typed_misses = 0
         self._quirks = quirks
         self._details = ReasoningDetails()
@@ -77,11 +78,7 @@ class ChatStreamReader(EventReader[_Chunk]):
     def feed(self, event: ServerSentEvent) -> list[Delta]:
         """As `EventReader.feed`. Nearly all events are exactly what the documents say."""
         data = event.data
-        if (
-            self._typed_misses < _MOST_MISSES
-            and data.startswith(b"{")
-            and not (event.name or self._done or self._halves.waiting)
-        ):
+        if self._typed and not event.name and data.startswith(b"{"):
             try:
                 said = self._decode_typed(data)
             except UNREADABLE:
@@ -89,11 +86,20 @@ class ChatStreamReader(EventReader[_Chunk]):
             else:
                 self._typed_misses = 0
                 return self._read_typed(said, data)
-        return super().feed(event)
+        try:
+            return super().feed(event)
+        finally:
+            self._typed = self._typed_misses < _MOST_MISSES and not (self._done or self._halves.waiting)
+
+    def resume(self, read_error: ErrorReader) -> None:
+        """As `EventReader.resume`."""
+        super().resume(read_error)
+        self._typed = True
 
     def _read_typed(self, said: TypedChunk, data: bytes) -> list[Delta]:
         """What the tolerant reader makes of the same chunk, without looking at each field."""
-        deltas = self._new_meta(said.model or None, said.id or None)
+        meta = (said.model or None, said.id or None)
+        deltas = [] if meta == self._meta else self._new_meta(*meta)
         if said.usage is not None and (usage := said.usage.read()) is not None:
             deltas.append(UsageChunk(usage))
         for choice in said.choices:
