@@ -319,7 +319,9 @@ class HistoryJoiner(_SegmentBytes):
         return _joined(run, known, new, tuple(leading), misplaced)
 
 
-def _joined(run: _Run, known: int, new: _Pieces, leading: tuple[bytes, ...], misplaced: bool) -> JoinedHistory:
+def _joined(
+    run: _Run, known: int, new: _Pieces, leading: tuple[bytes, ...], misplaced: bool
+) -> JoinedHistory:
     joined = JoinedHistory()
     joined._run, joined._known, joined._new = run, known, new  # noqa: SLF001 - one module
     joined._kept = run.size(known)  # noqa: SLF001 - one module

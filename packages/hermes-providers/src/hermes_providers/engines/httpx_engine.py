@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,7 +13,7 @@ import httpcore
 
 from hermes_messages import ErrorKind, MissingDependencyError, ProviderError
 from hermes_providers.engines.hurry import begin, hurried
-from hermes_providers.engines.pool import Connection, Pool, Target, target_of
+from hermes_providers.engines.pool import Pool, Target, target_of
 from hermes_providers.engines.shared import Patience, certificates, explained, wake
 from hermes_providers.outlast import finish, join
 from hermes_providers.timeouts import StreamClock, Timeouts
@@ -42,14 +41,14 @@ class HttpxTransport:
     """`Transport` over httpx's engine, with HTTP/2 and SOCKS as extras."""
 
     def __init__(self, timeouts: Timeouts, options: HttpOptions | None = None) -> None:
-        self.options = options or HttpOptions()
+        self._options = options or HttpOptions()
         self._extensions = {"timeout": {"connect": timeouts.connect_s}}
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def open(self) -> None:
         """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
         proxy or certificates that do not work, `MissingDependencyError` for an extra that is not there."""
-        options, pool = self.options, self._ready()
+        options, pool = self._options, self._ready()
         if options.http2 and importlib.util.find_spec("h2") is None:
             raise MissingDependencyError("what HTTP/2 needs", "pip install 'hermes-providers[http2]'")
         if pool.proxies.any_socks and importlib.util.find_spec("socksio") is None:
@@ -57,30 +56,40 @@ class HttpxTransport:
         if options.ca_file or options.client_certificate:
             certificates(options, ())
 
-    def post(
+    @asynccontextmanager
+    async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
-    ) -> AbstractAsyncContextManager[Reply]:
-        """Send `body` and give the reply; the connection is released when the context is left."""
-        return _Exchange(self, url, headers, body, clock)
-
-    async def ready(self) -> Pool:
-        """The connections of the loop that runs now. Raises as `open`."""
-        pool = self._pools.get(asyncio.get_running_loop())
-        if pool is None:
+    ) -> AsyncIterator[Reply]:
+        """Send `body` and yield the reply; the connection is released when the context is left."""
+        if asyncio.get_running_loop() not in self._pools:
             await self.open()
-            pool = self._ready()
-        return pool
-
-    def request(
-        self, target: Target, headers: Mapping[str, str], body: bytes, *, keep: bool
-    ) -> httpcore.Request:
-        """A POST to `target`."""
-        # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
-        last = not (keep or self.options.http2)
-        own = _own_headers(headers.get("host", target.host), len(body), last=last)
-        return httpcore.Request(
-            "POST", target.url, headers=own + _encoded(headers), content=body, extensions=self._extensions
-        )
+        pool = self._ready()
+        target = _target(url)
+        keep = self._options.keeps(url)
+        await pool.turns.take(clock)
+        try:
+            connection, reply, patience = pool.take(target), None, Patience()
+            try:
+                # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
+                last = not (keep or self._options.http2)
+                host = headers.get("host", target.host)
+                sent = _own_headers(host, len(body), last=last) + _encoded(headers)
+                request = httpcore.Request(
+                    "POST", target.url, headers=sent, content=body, extensions=self._extensions
+                )
+                try:
+                    head = await patience.within(clock, hurried(connection.send(request)))
+                    reply = _HttpxReply(head, target.host, patience, alone=not self._options.http2)
+                except _FAILURES as error:
+                    raise _provider_error(error, target.host) from error
+                yield reply
+            finally:
+                patience.end()
+                pool.give_back(connection, keep=keep and reply is not None and reply.tidy)
+                if reply is not None and not reply.tidy:
+                    await reply.end()
+        finally:
+            pool.turns.give_back()
 
     async def close(self) -> None:
         """Close all connections; requests that run end with a `ProviderError`."""
@@ -95,79 +104,8 @@ class HttpxTransport:
             # The sockets of another loop can not be closed from this one; those of a closed one are gone.
             for other in [other for other in list(self._pools) if other.is_closed()]:
                 self._pools.pop(other, None)
-            pool = self._pools[loop] = Pool(self.options)
+            pool = self._pools[loop] = Pool(self._options)
         return pool
-
-
-class _Exchange:
-    """One request and its reply. A class of its own costs less than a generator for each request."""
-
-    __slots__ = (
-        "_body",
-        "_clock",
-        "_connection",
-        "_headers",
-        "_keep",
-        "_patience",
-        "_pool",
-        "_reply",
-        "_transport",
-        "_url",
-    )
-
-    def __init__(
-        self,
-        transport: HttpxTransport,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        clock: StreamClock,
-    ) -> None:
-        self._transport = transport
-        self._url = url
-        self._headers = headers
-        self._body = body
-        self._clock = clock
-        self._connection: Connection | None = None
-        self._reply: _HttpxReply | None = None
-
-    async def __aenter__(self) -> Reply:
-        options = self._transport.options
-        self._pool = pool = await self._transport.ready()
-        target = _target(self._url)
-        self._keep = options.keeps(self._url)
-        await pool.turns.take(self._clock)
-        self._patience = Patience()
-        try:
-            self._connection = connection = pool.take(target)
-            request = self._transport.request(target, self._headers, self._body, keep=self._keep)
-            head = await self._patience.within(self._clock, hurried(connection.send(request)))
-            self._reply = _HttpxReply(head, target.host, self._patience, alone=not options.http2)
-        except BaseException as error:
-            await self._end()
-            if isinstance(error, _FAILURES):
-                raise _provider_error(error, target.host) from error
-            raise
-        return self._reply
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._end()
-
-    async def _end(self) -> None:
-        connection, reply = self._connection, self._reply
-        self._patience.end()
-        try:
-            if connection is not None:
-                self._pool.give_back(connection, keep=self._keep and reply is not None and reply.tidy)
-            if reply is not None and not reply.tidy:
-                await reply.end()
-        finally:
-            self._pool.turns.give_back()
 
 
 class _HttpxReply:
