@@ -10,7 +10,8 @@ releases, only tests that each of them had are run, and what is marked `since`: 
 what came later.
 
 `--quick` leaves out the tests that SLOW names. `--brief`, for what is run in every subset, also leaves out
-those that ONCE names, and tries few examples of a property.
+those that ONCE names, and tries few examples of a property. `--by-python`, with one of them, runs those that
+BY_PYTHON names all the same.
 """
 
 from __future__ import annotations
@@ -130,6 +131,18 @@ ONCE = frozenset(
     }
 )
 """What takes seconds and can not know which other wheels are there, named as in SLOW."""
+BY_PYTHON = frozenset(
+    {
+        "cancellation/test_cancel_everywhere.py",
+        "hermes-batch/tests/test_signals.py",
+        "hermes-loop/tests/test_cancel_everywhere.py",
+        "hermes-messages/tests/typing/test_typing.py",
+        "hermes-providers/tests/local/test_process.py",
+        "hermes-tools/tests/test_process.py",
+        "hermes-tools/tests/test_terminal.py",
+    }
+)
+"""What takes long and hangs on the version of Python: signals, processes, cancellation, typing."""
 FEW_EXAMPLES = 10
 
 
@@ -222,6 +235,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options that leave tests out."""
     parser.addoption("--quick", action="store_true", help="leave out what takes long")
     parser.addoption("--brief", action="store_true", help="... and what would be the same in each subset")
+    parser.addoption("--by-python", action="store_true", help="but not what hangs on the version of Python")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -237,9 +251,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def left_out(config: pytest.Config) -> frozenset[str]:
     """What the options leave out, named as in SLOW."""
+    kept = BY_PYTHON if config.getoption("--by-python") else frozenset()
     if config.getoption("--brief"):
-        return SLOW | ONCE
-    return SLOW if config.getoption("--quick") else frozenset()
+        return (SLOW | ONCE) - kept
+    return SLOW - kept if config.getoption("--quick") else frozenset()
 
 
 def short_name(path: Path) -> str:

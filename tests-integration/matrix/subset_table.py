@@ -13,7 +13,7 @@ from child_processes import run
 from environments import Resolution, Wanted, environment
 from interpreters import Python
 from layers import BASE, WHEELS, short, subsets, version_of
-from suites import BRIEF, QUICK, Campaign, Suite, run_suites
+from suites import BRIEF, NEWEST, QUICK, Campaign, Suite, run_suites
 from wheels import House, Pinned
 
 __all__ = ["brief_cells", "check_cells", "covering_cells", "pinned_here"]
@@ -71,14 +71,15 @@ def covering_cells(campaign: Campaign, pythons: Sequence[Python]) -> Iterator[Ce
     """The same for each wheel alone (which is: with hermes-messages) and for the whole.
 
     Nightly all tests, on all Pythons with both. Else, without what takes long, each alone with the oldest
-    dependencies on the oldest Python, and the whole with the newest on the newest.
+    dependencies on the oldest Python, and the whole with the newest on the newest; there what hangs on the
+    version of Python is run though it takes long.
     """
     alone: list[tuple[str, ...]] = [names for names in subsets() if len(names) == 2]
     if not campaign.full:
         for names in alone:
             yield tests_of(campaign, names, names[1:], pythons[0], "lowest", QUICK)
         yield tests_of(campaign, WHEELS, (), pythons[0], "lowest", QUICK)
-        yield tests_of(campaign, WHEELS, WHEELS, pythons[-1], "highest", QUICK)
+        yield tests_of(campaign, WHEELS, WHEELS, pythons[-1], "highest", NEWEST)
         return
     for python in pythons:
         for resolution in RESOLUTIONS:

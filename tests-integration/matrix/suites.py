@@ -23,6 +23,7 @@ from wheels import House
 
 __all__ = [
     "BRIEF",
+    "NEWEST",
     "QUICK",
     "Campaign",
     "Copy",
@@ -37,9 +38,10 @@ __all__ = [
 NOTHING_COLLECTED = 5
 LIMIT_S = 3 * 3600.0
 QUICK = ("--quick",)
+NEWEST = ("--quick", "--by-python")
 BRIEF = ("--brief",)
-"""Options of the plugin `selecting`: to leave out what takes long, and also what would be the same in each
-subset."""
+"""Options of the plugin `selecting`: to leave out what takes long, or of that only what no version of Python
+changes, and to leave out also what would be the same in each subset."""
 GENERATED = ("__pycache__", ".hypothesis")
 MADE_BY_TOOLS = shutil.ignore_patterns(*GENERATED)
 READ_BY_CROSS_TESTS = ("examples", "docs/migrating.md", "packages/hermes-tools/tests/fake_docker.py")

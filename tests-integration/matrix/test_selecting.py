@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import selecting
 from layers import ROOT
-from selecting import ONCE, SLOW, needs_of
+from selecting import BY_PYTHON, ONCE, SLOW, needs_of
 
 HERE = Path(__file__).parent
 SETTINGS = "[pytest]\nmarkers =\n    needs(*wheels)\n    since(wheel, version)\n"
@@ -94,6 +94,7 @@ def test_every_name_that_is_left_out_is_there() -> None:
         assert (folder / module).is_file(), name
         assert not test or test in selecting.tests_in(folder / module), name
     assert not SLOW & ONCE
+    assert BY_PYTHON < SLOW
 
 
 def test_brief_leaves_out_more_than_quick_and_tries_few_examples(tmp_path: Path) -> None:
@@ -104,7 +105,8 @@ def test_brief_leaves_out_more_than_quick_and_tries_few_examples(tmp_path: Path)
         "from hypothesis import settings\n"
         "settings.register_profile('own', settings(), deadline=None)\nsettings.load_profile('own')\n"
     )
-    module(folder, "test_process.py", "raise ValueError('slow')")
+    module(folder, "test_search.py", "raise ValueError('slow')")
+    module(folder, "test_process.py", "def test_slow_by_python(): pass")
     module(folder, "test_patch.py", "def test_a(): pass")
     module(
         folder,
@@ -117,3 +119,4 @@ def test_brief_leaves_out_more_than_quick_and_tries_few_examples(tmp_path: Path)
     )
     assert run(folder, "--quick", str(folder)) == "4 passed"
     assert run(folder, "--brief", str(folder)) == "3 passed"
+    assert run(folder, "--brief", "--by-python", str(folder)) == "4 passed"
