@@ -1,6 +1,8 @@
 """The command line: what it says and how it exits."""
 
 import asyncio
+import fcntl
+import io
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,6 +15,7 @@ from hermes_batch import BatchRunner
 from hermes_batch.cli import main
 from hermes_batch.cli_parser import in_flags, read_settings
 from hermes_batch.familiar_flags import translate
+from hermes_batch.standard_input import kept_standard_input
 from hermes_batch.testing import ScriptedAgents, conversation
 from hermes_messages import ConfigurationError
 
@@ -247,6 +250,19 @@ def test_standard_input_is_kept_for_the_second_reading_and_the_resume(tmp_path: 
     kept = [path.name for path in (tmp_path / "d/r").iterdir() if "stdin" in path.name]
     assert len(kept) == 1
     assert (tmp_path / "d/r" / kept[0]).read_bytes() == rows
+
+
+def test_what_a_killed_process_had_copied_of_standard_input_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, growing = tmp_path / ".stdin.left", tmp_path / ".stdin.growing"
+    left.write_bytes(b"half")
+    with growing.open("wb") as live:
+        fcntl.flock(live, fcntl.LOCK_EX)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"prompt": "a"}\n')))
+        kept = kept_standard_input(tmp_path)
+    assert kept.read_bytes() == b'{"prompt": "a"}\n'
+    assert sorted(tmp_path.iterdir()) == sorted([growing, kept])
 
 
 def test_a_finished_run_says_so_and_no_more(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from hermes_messages import ConfigurationError
@@ -12,6 +14,7 @@ from hermes_messages import ConfigurationError
 __all__ = ["kept_standard_input"]
 
 _CHUNK = 1 << 20
+_UNFINISHED = ".stdin."
 
 
 def kept_standard_input(directory: Path) -> Path:
@@ -22,8 +25,11 @@ def kept_standard_input(directory: Path) -> Path:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=directory, prefix=".stdin.", delete=False) as copy:
+        _remove_abandoned(directory)
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=_UNFINISHED, delete=False) as copy:
             unfinished = Path(copy.name)
+            with suppress(OSError):  # a disk without such locks: nobody can take it for abandoned either
+                fcntl.flock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
             digest = hashlib.sha256()
             try:
                 while chunk := sys.stdin.buffer.read(_CHUNK):
@@ -40,3 +46,11 @@ def kept_standard_input(directory: Path) -> Path:
             f"standard input can not be kept in {directory}: {error.strerror or error}"
         ) from error
     return kept
+
+
+def _remove_abandoned(directory: Path) -> None:
+    """Remove what killed processes had copied; what a live one copies to is locked."""
+    for found in directory.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError), found.open("rb") as copy:
+            fcntl.flock(copy, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.unlink()
