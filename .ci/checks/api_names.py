@@ -4,8 +4,8 @@
 
 hidden     a parameter, a result, a field or an alias that is public is written with a name that no module of
            .ci/api.toml has in its `__all__`: who uses it has no name for what they hold
-untold     a field of a public class has neither a text of its own nor its name, in backticks, in that of the
-           class
+untold     a public value or alias has no text; a field of a public class has neither a text of its own nor
+           its name, in backticks, in that of the class
 opaque     what the table `opaque` of .ci/api.toml lets through, with the reason, is still hidden and in use
 """
 
@@ -35,7 +35,7 @@ def check(root: Path) -> Iterator[Finding]:
         for name in module.exports or ()
         for member in [exported(module, str(name))]
     }
-    yield from untold(member for member in public.values() if isinstance(member, griffe.Class))
+    yield from untold(public.values())
     uses = {
         (user, used)
         for member in public.values()
@@ -49,17 +49,25 @@ def check(root: Path) -> Iterator[Finding]:
         yield Finding(SETTINGS, 0, "opaque", f"no public signature is written with {name}, or it is public")
 
 
-def untold(classes: Iterable[griffe.Class]) -> Iterator[Finding]:
-    """The fields of these classes that nothing is said of, those of their bases included."""
-    silent = {
-        field.path
-        for found in classes
-        for name, member in {**inherited(found), **found.members}.items()
-        if not name.startswith("_") and is_field(field := target(member)) and not field.docstring
-        if not any(mentions(home, name) for home in (found, field.parent))
-    }
+def untold(members: Iterable[griffe.Object]) -> Iterator[Finding]:
+    """Values, aliases, and fields of classes and of their bases, that nothing is said of."""
+    silent: set[str] = set()
+    for member in members:
+        if isinstance(member, griffe.Attribute) and not member.docstring:
+            silent.add(member.path)
+        elif isinstance(member, griffe.Class):
+            silent.update(silent_fields(member))
     for path in sorted(silent):
         yield Finding(path, 0, "untold", "says nothing of what it holds")
+
+
+def silent_fields(found: griffe.Class) -> Iterator[str]:
+    """The fields of a class that neither they themselves nor a class that has them tells of."""
+    for name, member in {**inherited(found), **found.members}.items():
+        field = target(member)
+        told = field.docstring or any(mentions(home, name) for home in (found, field.parent))
+        if is_field(field) and not name.startswith("_") and not told:
+            yield field.path
 
 
 def is_field(member: griffe.Object) -> bool:

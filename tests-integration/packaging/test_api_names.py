@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 Hidden = Literal["a", "b"]
 Shown = Literal["c"]
+"""One."""
 T = TypeVar("T")
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ HIDING = {
     "a_field": ("C", 'class C:\n    a: "tuple[Part, ...]"\n    """Parts."""', "C.a: hidden"),
     "an_inherited_field": ("C", "class C(Base): ...", "Base.inherited: hidden"),
     "a_property": ("C", "class C:\n    @property\n    def a(self) -> Part: ...", "C.a: hidden"),
-    "an_alias": ("A", "A = Callable[[Part], None]", "A: hidden"),
+    "an_alias": ("A", "A = Callable[[Part], None]\n'What is called.'", "A: hidden"),
 }
 
 
@@ -76,7 +77,7 @@ def test_a_name_that_is_not_public_is_found(case: str, tmp_path: Path) -> None:
     [
         ("f", "def f(a: Shown, b: T, c: dict[str, int]) -> Callable[[T], Shown]: ..."),
         ("C", "class C:\n    _a: Part\n    def _f(self, a: Hidden) -> None: ..."),
-        ("A", "A: int = len(str(Part))"),
+        ("A", "A: int = len(str(Part))\n'A length.'"),
     ],
 )
 def test_what_can_be_named_and_what_is_private_pass(name: str, public: str, tmp_path: Path) -> None:
@@ -116,3 +117,7 @@ def test_a_field_that_nothing_is_said_of_is_found_also_in_a_base(tmp_path: Path)
     assert findings(tmp_path, "C", FIELDS) == [
         f"acme.inner.{name}: untold: says nothing of what it holds" for name in ("Above.e", "C.c", "C.g")
     ]
+
+
+def test_a_value_without_a_text_is_found(tmp_path: Path) -> None:
+    assert findings(tmp_path, "A", "A = 5") == ["acme.inner.A: untold: says nothing of what it holds"]

@@ -25,6 +25,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     Extra: TypeAlias = Raw | None
+    """The keys of a message or part that have no field, as the bytes of one JSON object; None: none."""
 else:
     # msgspec decodes `Raw | None` as None alone and refuses everything else; None stays the default.
     Extra = Raw

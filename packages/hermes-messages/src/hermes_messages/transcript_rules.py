@@ -69,6 +69,7 @@ TRANSITIONS: dict[TranscriptState, dict[TranscriptEvent, TranscriptState]] = {
     },
     TranscriptState.ANSWERED: {TranscriptEvent.USER: TranscriptState.ASKED},
 }
+"""The whole rule: in which states an event may come, and where it leads. What is not here may not come."""
 
 
 class TranscriptRule(StrEnum):

@@ -38,6 +38,7 @@ def _factory(name: str) -> ProviderFactory:
 anthropic: ProviderFactory = _factory("anthropic")
 azure_openai: ProviderFactory = _factory("azure-openai")
 custom: ProviderFactory = _factory("custom")
+"""Any host with the chat-completions interface; `base_url` of the options says which."""
 deepseek: ProviderFactory = _factory("deepseek")
 fireworks: ProviderFactory = _factory("fireworks")
 google: ProviderFactory = _factory("google")
@@ -50,7 +51,9 @@ moonshot: ProviderFactory = _factory("moonshot")
 nvidia: ProviderFactory = _factory("nvidia")
 ollama: ProviderFactory = _factory("ollama")
 openai: ProviderFactory = _factory("openai")
+"""OpenAI, by default over chat completions; the key is in OPENAI_API_KEY where the options have none."""
 openrouter: ProviderFactory = _factory("openrouter")
+"""OpenRouter; the key is in OPENROUTER_API_KEY where the options have none."""
 together: ProviderFactory = _factory("together")
 vllm: ProviderFactory = _factory("vllm")
 xai: ProviderFactory = _factory("xai")

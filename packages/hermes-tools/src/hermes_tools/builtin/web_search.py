@@ -12,6 +12,7 @@ from hermes_messages import ConfigurationError, UnknownNameError
 __all__ = ["SEARCH_GROUP", "SearchBackend", "SearchResult", "load_search_backend"]
 
 SEARCH_GROUP = "hermes.search_backends"
+"""The entry point group in which a package announces its search backend."""
 
 
 class SearchResult(Struct, frozen=True):
