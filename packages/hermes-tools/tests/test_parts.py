@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import doctest
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import hermes_tools
 from hermes_messages import ConfigurationError, UnknownNameError
 from hermes_tools.output_limits import HeadAndTail, RoundBudget, cut_middle
-from hermes_tools.secrets import SecretMasker, is_secret_name
+from hermes_tools.secrets import SecretMasker, is_secret_name, own_secrets, secret_values
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.toolsets import expand_names
 
@@ -108,6 +109,20 @@ def test_a_credential_is_hidden_wherever_the_stream_is_cut(words: list[str], siz
         out += shown
     assert out + masker.mask(rest) == masker.mask(text)
     assert "secret" not in repr(masker)
+
+
+def test_a_credential_that_comes_into_the_environment_later_is_known_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "first-credential")
+    assert "first-credential" in own_secrets()
+    monkeypatch.setenv("SOME_API_KEY", "other-credential")
+    assert "other-credential" in own_secrets()
+    assert "first-credential" not in own_secrets()
+    monkeypatch.delenv("SOME_API_KEY")
+    assert own_secrets() == secret_values(os.environ)
+    monkeypatch.setattr(os, "environ", {"SOME_API_KEY": "third-credential"})
+    assert own_secrets() == {"third-credential"}
 
 
 def test_combinations_are_expanded_to_any_depth() -> None:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -195,7 +196,16 @@ def _steps(
         said = [UserMessage(turn) if isinstance(turn, str) else turn for turn in row.turns]
         return to_trajectory([*instructions, *messages_from_dicts(row.history), *said], ())
     conversation = [message for message in transcript if not isinstance(message, SystemMessage)]
-    return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
+    if instructions:
+        return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
+    return [*_tools_alone(msgspec.json.encode(tools)), *to_trajectory(conversation, ())]
+
+
+@lru_cache(maxsize=64)
+def _tools_alone(tools: bytes) -> Sequence[dict[str, str]]:
+    """How a trajectory without instructions tells the tools: the same for most rows of a run."""
+    listed: list[JsonObject] = msgspec.json.decode(tools)
+    return to_trajectory((), [_tool_spec(tool) for tool in listed])
 
 
 def count_tools(

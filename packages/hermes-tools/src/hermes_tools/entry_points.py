@@ -19,19 +19,20 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
     `UnknownNameError` for a toolset or setting that does not exist, `ToolDeclarationError` for an own tool
     that can not be run, and `ConfigurationError` for two tools of one name.
     """
+    from hermes_tools.abilities import supports
     from hermes_tools.executor import Executor
     from hermes_tools.settings import ExecutorSettings
     from hermes_tools.toolsets import SupportsSettings, load_toolsets
 
     given = dict(options.settings)
     mcp = _mcp_of(given.pop("mcp_servers", None))
-    groups = ExecutorSettings.from_mapping(
-        {name: value for name, value in given.items() if name == "toolset_groups"}
-    ).toolset_groups
-    loaded = load_toolsets(toolsets, options.disabled_toolsets, groups)
+    groups = {name: given[name] for name in ("toolset_groups",) if name in given}
+    of_the_host = ExecutorSettings.from_mapping(groups).toolset_groups if groups else {}
+    loaded = load_toolsets(toolsets, options.disabled_toolsets, of_the_host)
     for toolset in loaded:
-        if isinstance(toolset, SupportsSettings) and toolset.name in given:
-            toolset.configure(given.pop(toolset.name))
+        name = toolset.name
+        if name in given and supports(toolset, SupportsSettings):
+            toolset.configure(given.pop(name))
     settings = ExecutorSettings.from_mapping(given)
     secrets = options.secrets
     if mcp is not None:

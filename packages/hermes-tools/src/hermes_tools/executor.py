@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -24,6 +23,7 @@ from hermes_messages.protocols import (
     TurnContext,
     UnavailableTool,
 )
+from hermes_tools.abilities import supports
 from hermes_tools.approvals import Approvals
 from hermes_tools.arguments import fit_arguments
 from hermes_tools.context import CallContext
@@ -33,7 +33,7 @@ from hermes_tools.guardrails import Guardrails
 from hermes_tools.middleware import Insert, Middleware, Station, compose, place, run_end_of_path
 from hermes_tools.registry import ToolRegistry, check_tool
 from hermes_tools.resources import TaskResources
-from hermes_tools.secrets import SecretMasker, secret_values
+from hermes_tools.secrets import SecretMasker, own_secrets, secret_values
 from hermes_tools.settings import ExecutorSettings
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.stations import Budgets, Callbacks, Redaction
@@ -94,12 +94,12 @@ class Executor:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._toolsets = tuple(toolsets)
-        self._refreshers = [one for one in self._toolsets if isinstance(one, SupportsRefresh)]
-        self._guides = [one for one in self._toolsets if isinstance(one, SupportsGuidance)]
-        self._closers = [one for one in self._toolsets if isinstance(one, SupportsClose)]
+        self._refreshers = [one for one in self._toolsets if supports(one, SupportsRefresh)]
+        self._guides = [one for one in self._toolsets if supports(one, SupportsGuidance)]
+        self._closers = [one for one in self._toolsets if supports(one, SupportsClose)]
         self._own_tools = tuple(own_tools)
         self._settings = (settings or ExecutorSettings()).checked()
-        known = secret_values(os.environ if environment is None else environment)
+        known = own_secrets() if environment is None else secret_values(environment)
         self._masker = SecretMasker({*known, *secrets})
         self._redaction = Redaction(self._masker)
         self._budgets = Budgets(self._settings.result_limit, self._settings.turn_call_limit)
@@ -162,7 +162,7 @@ class Executor:
     def may_repeat(self, call: ToolCall) -> bool:
         """Whether the tool of `call` says that a second run does no harm."""
         entry = self._registry.find(call.name)
-        return entry is not None and isinstance(entry.tool, SupportsIdempotence) and entry.tool.idempotent
+        return entry is not None and supports(entry.tool, SupportsIdempotence) and entry.tool.idempotent
 
     def _check_changed(self, call: ToolCall, decision: ApprovalDecision) -> None:
         entry = self._registry.find(call.name)
@@ -352,9 +352,9 @@ def _sort_out(tools: Sequence[Tool], usable: list[Tool], absent: list[Unavailabl
 
 
 def _reason(thing: Tool | Toolset) -> str | None:
-    if type(thing) is FunctionTool:  # asking a Protocol would cost as much as all else, for every tool
+    if type(thing) is FunctionTool:
         return None
-    return thing.unavailable_reason() if isinstance(thing, SupportsAvailability) else None
+    return thing.unavailable_reason() if supports(thing, SupportsAvailability) else None
 
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 
 from hermes_messages import ConfigurationError, JsonObject, ToolDeclarationError, ToolSpec
 from hermes_messages.protocols import Scheduling, Tool
-from hermes_tools.tool import FunctionTool
+from hermes_tools.abilities import supports
 
 __all__ = [
     "RegisteredTool",
@@ -77,7 +77,7 @@ class ToolRegistry:
             if name in self._tools:
                 raise ConfigurationError(f"two tools are named {name!r}; rename one or leave out its toolset")
             limits: tuple[float | None, int | None] = (None, None)
-            if isinstance(tool, FunctionTool | SupportsLimits):  # the class first: a Protocol takes long
+            if supports(tool, SupportsLimits):
                 limits = (tool.timeout_s, tool.output_limit)
             self._tools[name] = RegisteredTool(tool, schema, *limits)
         self.specs: tuple[ToolSpec, ...] = tuple(entry.tool.spec for entry in self._tools.values())

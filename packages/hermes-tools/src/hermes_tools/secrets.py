@@ -1,7 +1,9 @@
-"""Credentials: which environment variables hold one, and how their values are hidden in text. Pure."""
+"""Credentials: which environment variables hold one, and how their values are hidden in text. Pure, but
+for `own_secrets`."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -12,6 +14,7 @@ __all__ = [
     "MASK",
     "SecretMasker",
     "is_secret_name",
+    "own_secrets",
     "scrubbed_environment",
     "secret_values",
 ]
@@ -58,6 +61,28 @@ def secret_values(environment: Mapping[str, str]) -> frozenset[str]:
         if is_secret_name(name):
             found.add(value)
     return frozenset(value for value in found if len(value) >= _SHORTEST)
+
+
+class _OwnSecrets:
+    """The credentials in the environment of this process, and what it held when they were looked for."""
+
+    def __init__(self) -> None:
+        self._held: object = None
+        self._secrets: frozenset[str] = frozenset()
+
+    def now(self) -> frozenset[str]:
+        # The mapping below `os.environ` is compared in one step; by way of its own methods that would take as
+        # long as to look at each variable. Where there is none, each is looked at.
+        holds = getattr(os.environ, "_data", None)
+        if holds is None:
+            return secret_values(os.environ)
+        if holds != self._held:
+            self._held, self._secrets = dict(holds), secret_values(os.environ)
+        return self._secrets
+
+
+own_secrets: Final = _OwnSecrets().now
+"""`secret_values` of this process's environment, looked for anew where it changed."""
 
 
 class SecretMasker:

@@ -196,7 +196,7 @@ def _declared_before(function: ToolFunction, options: tuple[object, ...]) -> tup
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return (
         *options,
-        function.__code__,
+        id(function.__code__),  # to hash it would take longer than all else here
         function.__name__,
         function.__doc__,
         id(function.__globals__),

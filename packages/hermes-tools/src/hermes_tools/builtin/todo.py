@@ -11,6 +11,7 @@ import msgspec
 
 from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage, content_text
 from hermes_messages.protocols import SupportsSessionState, Tool, Toolset, TurnContext
+from hermes_tools.abilities import supports
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.tool import tool
@@ -95,7 +96,7 @@ def todos_in_history(history: Sequence[Message]) -> tuple[TodoItem, ...] | None:
 
 
 def _as_keeper(store: object) -> SupportsSessionState | None:
-    return store if isinstance(store, SupportsSessionState) else None
+    return store if supports(store, SupportsSessionState) else None
 
 
 async def _keep(keeper: SupportsSessionState | None, session_id: str, items: tuple[TodoItem, ...]) -> None:
