@@ -4,7 +4,6 @@ what is not there. The calls are those of the system, with a look at each as it 
 import asyncio
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,26 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was done to the disk, in order: `write`, `sync`, `sync directory`, `rename`."""
     seen: list[str] = []
 
-    def watched(call: Callable[..., Any], name: str) -> Callable[..., Any]:
-        async def look(*values: Any) -> Any:
-            of_directory = name == "sync" and stat.S_ISDIR(os.fstat(values[0]).st_mode)
-            result = await call(*values)
-            seen.append(f"{name} directory" if of_directory else name)
-            return result
+    write, fsync, replace = os.write, os.fsync, aiofiles.os.replace
 
-        return look
+    def look_at_write(fd: int, data: bytes) -> int:
+        written = write(fd, data)
+        if stat.S_ISREG(os.fstat(fd).st_mode):  # not what others write to a terminal or a pipe
+            seen.append("write")
+        return written
 
-    monkeypatch.setattr(file_calls, "write_fd", watched(file_calls.write_fd, "write"))
-    monkeypatch.setattr(file_calls, "fsync", watched(file_calls.fsync, "sync"))
-    monkeypatch.setattr(aiofiles.os, "replace", watched(aiofiles.os.replace, "rename"))
+    def look_at_sync(fd: int) -> None:
+        fsync(fd)
+        seen.append("sync directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "sync")
+
+    async def look_at_rename(*values: Any) -> None:
+        await replace(*values)
+        seen.append("rename")
+
+    monkeypatch.setattr(os, "write", look_at_write)
+    monkeypatch.setattr(file_calls, "write_fd", aiofiles.os.wrap(look_at_write))
+    monkeypatch.setattr(os, "fsync", look_at_sync)
+    monkeypatch.setattr(aiofiles.os, "replace", look_at_rename)
     return seen
 
 

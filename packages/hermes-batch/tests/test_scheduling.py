@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import os
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -205,17 +206,15 @@ def test_rows_with_invented_tools_are_discarded_at_the_merge_and_kept_in_the_sha
 def test_syncs_are_spared_when_asked_for_and_no_row_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hermes_batch.files import calls
-
     syncs = 0
-    plain = calls.fsync
+    plain = os.fsync
 
-    async def counting(fd: int) -> None:
+    def counting(fd: int) -> None:
         nonlocal syncs
         syncs += 1
-        await plain(fd)
+        plain(fd)
 
-    monkeypatch.setattr(calls, "fsync", counting)
+    monkeypatch.setattr(os, "fsync", counting)
     prompts = [str(number) for number in range(60)]
     agents = ScriptedAgents(lambda prompt: conversation(prompt, answer="a"))
 

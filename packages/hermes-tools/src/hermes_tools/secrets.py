@@ -71,10 +71,11 @@ class _OwnSecrets:
         self._secrets: frozenset[str] = frozenset()
 
     def now(self) -> frozenset[str]:
-        # The mapping below `os.environ` is compared in one step; by way of its own methods that would take as
-        # long as to look at each variable. Where there is none, each is looked at.
-        holds = getattr(os.environ, "_data", None)
-        if holds is None:
+        # The dict below `os.environ` is compared in one step; by way of its own methods that would take as
+        # long as to look at each variable. Where there is no such dict, each is looked at.
+        try:
+            holds = vars(os.environ)["_data"]
+        except (TypeError, KeyError):
             return secret_values(os.environ)
         if holds != self._held:
             self._held, self._secrets = dict(holds), secret_values(os.environ)

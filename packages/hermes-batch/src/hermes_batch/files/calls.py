@@ -23,6 +23,7 @@ from hermes_messages.arrivals import Arrival
 
 __all__ = [
     "CHUNK",
+    "append_durably",
     "claim_owned",
     "close_fd",
     "copy_mode",
@@ -47,7 +48,21 @@ __all__ = [
 CHUNK = 1 << 20
 """Bytes that are read at once."""
 
-fsync = aiofiles.os.wrap(os.fsync)
+
+def _fsync(fd: int) -> None:
+    os.fsync(fd)
+
+
+def _append_durably(fd: int, data: bytes) -> None:
+    """One hand-over to a thread instead of two, each of which takes long while the event loop is busy."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fsync(fd)
+
+
+fsync = aiofiles.os.wrap(_fsync)
+append_durably = aiofiles.os.wrap(_append_durably)
 close_fd = aiofiles.os.wrap(os.close)
 stat_fd = aiofiles.os.wrap(os.fstat)
 read_fd = aiofiles.os.wrap(os.read)

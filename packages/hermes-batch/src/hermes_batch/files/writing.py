@@ -101,12 +101,8 @@ class AppendFile:
 
     async def append(self, data: bytes) -> None:
         """Append all of `data`; it is on the disk when this returns."""
-        await finish(self._append(data), what=f"writing {self.path}")
-
-    async def _append(self, data: bytes) -> None:
         with calls.named(self.path):
-            await calls.write_all(self._fd, data)
-            await calls.fsync(self._fd)
+            await finish(calls.append_durably(self._fd, data), what=f"writing {self.path}")
 
     async def close(self) -> None:
         """Close it. Idempotent."""
