@@ -33,15 +33,15 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 _CHECKPOINT_EVERY_ROWS = 100
 _WATCHED_ROWS = 10
-_WORKERS_FOR_EACH_RECORD = 5
+_MANY_WORKERS = 10
 
 
 class Execution:
     """Runs the rows of a plan once. `checkpoint` is called now and then with the number of finished rows.
 
     Where there are many workers, one goes on with its next row while the record of its last one is brought
-    to the disk, unless as many records as a fifth of the workers are on their way there: what a kill costs is
-    the rows that run, and fewer than a fifth as many whose records were not there yet.
+    to the disk, unless half as many records as workers are on their way there: what a kill costs is the rows
+    that run, and fewer than half as many whose records were not there yet.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Execution:
             self._progress.message("every row is finished; another run name begins a new run")
             return None
         self._progress.begin(self._source.total, self._finished)
-        self._most_on_their_way = max(1, num_workers // _WORKERS_FOR_EACH_RECORD)
+        self._most_on_their_way = num_workers // 2 if num_workers >= _MANY_WORKERS else 1
         rows = self._source.rows(self._order)
         try:
             async with asyncio.TaskGroup() as group:

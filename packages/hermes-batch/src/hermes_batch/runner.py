@@ -236,7 +236,7 @@ class BatchRunner:
                 if not self._stop.requested:
                     self._source.plan(recorded, self._retry)
                     aborted = await self._execute()
-                    recorded = await self._recorded() if self._source.todo else recorded
+                    recorded = await self._recorded(mend=False) if self._source.todo else recorded
                 statistics = await self._merge(recorded, aborted)
             if aborted is not None:
                 raise aborted
@@ -305,9 +305,9 @@ class BatchRunner:
         stack.push_async_callback(lock.release)
         await remove_leftovers(self._files.directory)
 
-    async def _recorded(self) -> FinishedRows:
-        """The records on the disk, torn tails mended first."""
-        for shard in await mend_torn_tails(self._files.shards):
+    async def _recorded(self, *, mend: bool = True) -> FinishedRows:
+        """The records on the disk, torn tails mended first; what this run itself wrote has none."""
+        for shard in await mend_torn_tails(self._files.shards) if mend else ():
             self._progress.message(f"{shard}: the last line was cut off by a crash; its row is run again")
         recorded = await scan_recorded(self._files.shards)
         if recorded.damaged:
