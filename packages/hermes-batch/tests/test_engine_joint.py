@@ -201,12 +201,12 @@ def test_an_engine_of_another_package_is_found_by_its_entry_point(
 def test_agents_can_be_named_and_what_the_name_makes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "agents_of_mine.py").write_text(
+    (tmp_path / "agents_that_are_named.py").write_text(
         f"import sys\nmake = sys.modules[{made_agents.__module__!r}].made_agents\nnothing = 3\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     before = ClosedAgents.closed
-    assert asyncio.run(runner(tmp_path, agent_factory="agents_of_mine:make").run()).ok == 6
+    assert asyncio.run(runner(tmp_path, agent_factory="agents_that_are_named:make").run()).ok == 6
     assert ClosedAgents.closed == before + 1
 
 
