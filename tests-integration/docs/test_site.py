@@ -17,7 +17,7 @@ from browser import Page, running_browser
 
 ROOT = Path(__file__).parents[2]
 WHEELS = ("messages", "loop", "providers", "tools", "store", "batch")
-pytestmark = pytest.mark.timeout(420)  # the first test builds the site where `make docs` has not
+pytestmark = pytest.mark.timeout(1500)  # the first test builds the site where `make docs` has not
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
 LOOKED_AT = {
     "landing": "index.html",
@@ -57,7 +57,7 @@ def site() -> Path:
     """The site, built as `make docs` builds it; where that was done already only what is new is read."""
     place = ROOT / ".cache" / "site"
     command = [str(Path(sys.executable).parent / SITE[0]), *SITE[1:], "docs", str(place)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
 

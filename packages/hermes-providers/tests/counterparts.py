@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+from quiet_port import quiet_port
 
 __all__ = ["AIMOCK", "NODE_IS_TOO_OLD", "NODE_VERSION", "serving"]
 
@@ -41,21 +41,25 @@ NODE_IS_TOO_OLD = bool(NODE_VERSION) and NODE_VERSION < _NODE_OF_AIMOCK
 @contextmanager
 def serving(command: Callable[[int], Sequence[str]], health: str) -> Iterator[str]:
     """The address of the server that `command` starts at a port, once it answers at the path `health`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    root = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([*command(port)], stdout=subprocess.DEVNULL) as process:
-        try:
-            deadline = time.monotonic() + _START_S
-            while True:
-                try:
-                    httpx.get(f"{root}{health}", trust_env=False).raise_for_status()
-                    break
-                except httpx.HTTPError:
-                    assert process.poll() is None, "the server ended by itself"
-                    assert time.monotonic() < deadline, "the server did not start"
-                    time.sleep(0.1)
-            yield root
-        finally:
-            process.terminate()
+    process, root = _start(command, health)
+    try:
+        yield root
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _start(command: Callable[[int], Sequence[str]], health: str) -> tuple[subprocess.Popen[bytes], str]:
+    for _ in range(5):
+        port = quiet_port()
+        root = f"http://127.0.0.1:{port}"
+        process = subprocess.Popen([*command(port)], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + _START_S
+        while process.poll() is None:
+            with suppress(httpx.HTTPError):
+                httpx.get(f"{root}{health}", trust_env=False).raise_for_status()
+                return process, root
+            if time.monotonic() > deadline:
+                process.kill()
+            time.sleep(0.1)
+    raise AssertionError(f"the server ended by itself with {process.wait()}, or did not start in time")

@@ -24,6 +24,8 @@ from hermes_messages.testing import InterruptFlag
 from hermes_tools import Executor, ExecutorSettings
 from hermes_tools.toolsets import load_toolsets
 
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `quiet_port`
+
 MARK = "HERMES_TEST_MARK"
 
 # How long the product waits for something that ends by itself in no time, unless the machine stands still.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quiet_port import quiet_port
 
 from hermes_messages import ToolMessage
 from hermes_messages.protocols import ExecutorOptions
@@ -67,13 +67,20 @@ class EverythingOverHttp:
     """server-everything on a port of its own; it can be started anew."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.port = quiet_port()
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def start_anywhere(self) -> None:
+        """For the first time; where another program took the port meanwhile, at another."""
+        while not self.start():
+            self.port = quiet_port()
+
+    def start(self) -> bool:
+        """Whether it listens."""
         self.process = subprocess.Popen(
             ["node", str(EVERYTHING), "streamableHttp"],
             env={**os.environ, "PORT": str(self.port)},
@@ -82,9 +89,14 @@ class EverythingOverHttp:
             text=True,
         )
         assert self.process.stderr is not None
+        said = ""
         for line in self.process.stderr:
+            said += line
             if f"listening on port {self.port}" in line:
-                break
+                return True
+        self.process.wait()
+        assert "EADDRINUSE" in said or "already in use" in said, said
+        return False
 
     def stop(self) -> None:
         if self.process is not None:
@@ -95,7 +107,7 @@ class EverythingOverHttp:
 @pytest.fixture
 def http_server(bench: Any) -> Iterator[EverythingOverHttp]:
     server = EverythingOverHttp()
-    server.start()
+    server.start_anywhere()
     yield server
     server.stop()
 
@@ -166,7 +178,7 @@ def test_a_server_over_http_that_is_restarted_is_found_again(
             first = await echo("1")
             http_server.stop()
             gone = await echo("2")
-            http_server.start()
+            assert http_server.start()
             return [first, gone, await echo("3"), await echo("4")]
         finally:
             await built.close()
@@ -187,7 +199,7 @@ def test_a_session_that_a_restarted_server_does_not_know_is_begun_anew(
         try:
             await built.refresh(bench.turn())
             http_server.stop()
-            http_server.start()
+            assert http_server.start()
             outcomes = [
                 await built.execute([bench.call("all__echo", {"message": str(n)})], bench.context())
                 for n in range(2)

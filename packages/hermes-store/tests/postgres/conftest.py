@@ -15,6 +15,7 @@ import pytest
 
 from hermes_store import SessionDB
 
+sys.path.insert(0, str(Path(__file__).parents[4] / ".ci"))  # for the module `quiet_port`
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from postgres.server import PACKAGE, MakeStore, Server, find_binaries

@@ -9,12 +9,13 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypedDict
+
+from quiet_port import quiet_port
 
 from hermes_store import SessionDB
 
@@ -52,7 +53,7 @@ class Server:
         self.binaries = binaries
         self.data = folder / "data"
         self.log = folder / "log"
-        self.port = free_port()
+        self.port = quiet_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._run_as = unprivileged_user()
         if self._run_as:
@@ -132,7 +133,7 @@ class Server:
                 return self.start()
             except RuntimeError:
                 self.stop()
-                self.port = free_port()
+                self.port = quiet_port()
         return self.start()
 
     async def crash(self) -> None:
@@ -219,12 +220,6 @@ def unprivileged_user() -> RunAs:
             continue
         return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
     raise RuntimeError("no unprivileged user to run the PostgreSQL server as")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment() -> dict[str, str]:

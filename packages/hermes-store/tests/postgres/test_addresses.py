@@ -6,13 +6,14 @@ import pickle
 import traceback
 
 import pytest
+from quiet_port import quiet_port
 
 from hermes_messages import ConfigurationError, StoreError
 from hermes_store import SessionDB, StoreConnectionError
 from hermes_store.entry_points import postgres
 from hermes_store.postgres import PostgresBackend
 from hermes_store.postgres_dsn import Dsn, is_dsn
-from postgres.server import Server, free_port
+from postgres.server import Server
 
 SECRET = "hunter2+x"
 
@@ -31,7 +32,7 @@ def test_what_an_address_is() -> None:
 
 def test_a_store_shows_no_password(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    db = postgres(f"postgres://ann:{SECRET}@127.0.0.1:{free_port()}/d?sslmode=disable")
+    db = postgres(f"postgres://ann:{SECRET}@127.0.0.1:{quiet_port()}/d?sslmode=disable")
     assert isinstance(db, SessionDB)
     assert isinstance(db._backend, PostgresBackend)
 
