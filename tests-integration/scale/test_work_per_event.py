@@ -26,6 +26,8 @@ from hermes_tools import tool
 pytestmark = pytest.mark.needs("workspace")
 
 TIMES = 3
+DAY_S = 86_400.0
+"""No lease is renewed, and no tool given up, while something is counted."""
 
 
 class Asked:
@@ -88,7 +90,7 @@ class World:
         self.turns: list[asyncio.Task[Any]] = []
         self.agents: list[AIAgent] = []
 
-        @tool
+        @tool(timeout_s=DAY_S)
         async def look() -> str:
             """Look."""
             result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -98,7 +100,14 @@ class World:
         self._look = look
 
     def agent(self, **more: Any) -> AIAgent:
-        agent = AIAgent(provider=self._provider, model="m", tools=[self._look], session_db=self.store, **more)
+        agent = AIAgent(
+            provider=self._provider,
+            model="m",
+            tools=[self._look],
+            session_db=self.store,
+            lease_ttl_s=DAY_S,
+            **more,
+        )
         self.agents.append(agent)
         return agent
 
