@@ -49,6 +49,7 @@ HOST = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
         ((*BASE, "--provider-setting", "thread=2"), r"thread.*threads"),
         ((*BASE, *HOST, "--max-tokens", "-5"), "--max-tokens must be .* not -5"),
         ((*BASE, *HOST, "--fallback-model", "openroter/m"), "unknown provider 'openroter'"),
+        ((*BASE, *HOST, "--toolsets", "file,memory"), "the toolset 'memory' is not for a batch"),
         ((*BASE, *HOST, "--output-dir", "prompts.jsonl"), "prompts.jsonl/r/shards can not be read"),
     ],
 )

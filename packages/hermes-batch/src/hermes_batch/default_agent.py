@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from hermes_batch.agent_options import AgentOptions
@@ -23,6 +23,7 @@ __all__ = ["DefaultAgentFactory", "default_provider"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 _NAMED = 5
+_REMEMBERING = ("memory", "session_search")
 _TRIAL = AgentRequest(session_id="trial", task_id="trial", cwd=os.curdir, source="batch")
 
 
@@ -48,6 +49,15 @@ def require_loop() -> None:
         ) from error
 
 
+def _check_toolsets(names: Iterable[str]) -> None:
+    for name in names:
+        if name in _REMEMBERING:
+            raise ConfigurationError(
+                f"the toolset {name!r} is not for a batch: what is known from other conversations would be in"
+                " the samples; leave it out ('all' does)"
+            )
+
+
 class DefaultAgentFactory:
     """Makes one agent a row; all share one provider (one client, one local server) and one session store."""
 
@@ -63,6 +73,7 @@ class DefaultAgentFactory:
         if self._provider is not None:
             return
         options = self._options
+        _check_toolsets(options.toolsets)
         require_loop()
         from hermes_loop.discovery import make_executor, make_hook, make_provider, make_store
 
@@ -105,6 +116,8 @@ class DefaultAgentFactory:
         if self._provider is None:
             raise ConfigurationError("the agent factory is not open")
         image = request.image or options.image
+        toolsets = options.toolsets if request.toolsets is None else request.toolsets
+        _check_toolsets(toolsets)
         return AIAgent(
             provider=self._provider,
             model=options.model,
@@ -112,7 +125,8 @@ class DefaultAgentFactory:
             hooks=list(options.hooks),
             session_db=self._store,
             session_id=request.session_id,
-            enabled_toolsets=list(options.toolsets if request.toolsets is None else request.toolsets),
+            enabled_toolsets=list(toolsets),
+            disabled_toolsets=_REMEMBERING,
             cwd=request.cwd,
             tool_settings=options.tool_settings(image),
             approval_policy=options.approval_policy(image),
@@ -125,10 +139,11 @@ class DefaultAgentFactory:
             temperature=options.temperature,
             reasoning_config=options.reasoning_config,
             request_overrides=self._overrides,
-            # A sample of training data holds what the model saw: nothing in it is a summary of ours, or of
-            # whatever directory the run was started in.
+            # A sample of training data holds what the model saw: nothing in it is a summary of ours, of
+            # whatever directory the run was started in, or from other conversations.
             compression=False,
             skip_context_files=True,
+            skip_memory=True,
         )
 
     async def close(self) -> None:
