@@ -86,7 +86,8 @@ class Telemetry:
         began = sorted(self.spans, key=lambda span: span.start_time or 0)
         return [(span.name, names[span.parent.span_id] if span.parent else None) for span in began]
 
-    def points(self, name: str) -> list[HistogramDataPoint]:
+    def measured(self, name: str) -> list[Any]:
+        """The points of one instrument."""
         data = self._reader.get_metrics_data()
         return [
             point
@@ -95,19 +96,16 @@ class Telemetry:
             for metric in scope.metrics
             if metric.name == name
             for point in metric.data.data_points
-            if isinstance(point, HistogramDataPoint)
         ]
+
+    def points(self, name: str) -> list[HistogramDataPoint]:
+        return [point for point in self.measured(name) if isinstance(point, HistogramDataPoint)]
 
     def sums(self, name: str) -> dict[str, float]:
         """What a counter came to, by its attributes as JSON."""
-        data = self._reader.get_metrics_data()
         return {
             json.dumps(dict(point.attributes or {}), sort_keys=True): point.value
-            for resource in (data.resource_metrics if data else ())
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
+            for point in self.measured(name)
             if isinstance(point, NumberDataPoint)
         }
 
