@@ -82,6 +82,26 @@ def test_agents_of_a_module_beside_the_dataset_are_found(
     assert (tmp_path / "data/r/trajectories.jsonl").read_bytes().count(b"\n") == 1
 
 
+def test_a_dead_host_and_a_wrong_grace_are_told_in_the_words_of_the_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agents_away.py").write_text(
+        "from hermes_batch.testing import ScriptedAgents, failed_conversation\n"
+        "from hermes_messages import ErrorKind\n"
+        "def make():\n"
+        "    away = {'error': 'away', 'kind': ErrorKind.TRANSPORT}\n"
+        "    return ScriptedAgents(lambda prompt: failed_conversation(prompt, **away))\n"
+    )
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"prompt": "{number}"}}\n' for number in range(9)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    command = ["run", "--dataset-file", "p.jsonl", "--run-name", "r", "--agent-factory", "agents_away:make"]
+    assert main([*command, "--grace", "-1"]) == 2
+    assert capsys.readouterr().err.startswith("hermes-batch: --grace is -1.0; it must be")
+    assert main([*command, "--failure-limit", "2", "--num-workers", "1", "--quiet"]) == 1
+    assert "could not be reached for 2 rows in a row" in capsys.readouterr().err
+
+
 def test_distributions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["distributions"]) == 0
     assert "default: file 100%, terminal 100%, todo 100%" in capsys.readouterr().out

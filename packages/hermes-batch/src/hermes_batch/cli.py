@@ -80,6 +80,8 @@ def _runner(arguments: argparse.Namespace) -> BatchRunner:
         drop_unknown_tools=arguments.drop_unknown_tools,
         attempts=arguments.attempts,
         fail_fast=arguments.fail_fast,
+        failure_limit=arguments.failure_limit,
+        grace_s=arguments.grace,
         order=arguments.order,
         sync_every_s=arguments.sync_every,
         retry_failed=arguments.retry_failed,

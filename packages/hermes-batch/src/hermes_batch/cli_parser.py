@@ -22,6 +22,7 @@ _FLAG = re.compile(r"--[a-z][a-z_-]*")
 _OTHER_NAMES: Final = {
     "row_timeout_s": "--row-timeout",
     "sync_every_s": "--sync-every",
+    "grace_s": "--grace",
     "resume=True": "--resume",
     "prefill_messages": "--prefill-messages-file",
     "reasoning_config": "--reasoning-effort",
@@ -38,7 +39,7 @@ _SAME_NAMES: Final = (
     "ephemeral_system_prompt", "max_iterations", "max_samples", "max_tokens", "num_workers", "output_dir",
     "provider_sort", "providers_allowed", "providers_ignored", "providers_order", "retry_discarded",
     "retry_failed", "run_name", "model_path", "input_tokens", "keep_first", "keep_last",
-    "summary_tokens", "target_tokens",
+    "summary_tokens", "target_tokens", "failure_limit",
 )  # fmt: skip
 _NAMES: Final = {name: "--" + name.replace("_", "-") for name in _SAME_NAMES} | _OTHER_NAMES
 _NAME = re.compile(rf"(?<![\w/.-])(?<!\d )({'|'.join(_NAMES)})(?![\w=/.])")  # "after 4 attempts" is no name
@@ -262,6 +263,19 @@ def add_compress_arguments(parser: argparse.ArgumentParser) -> None:
     summaries.add_argument("--quiet", action="store_true", help="no progress")
 
 
+def add_ending_arguments(rows: argparse._ArgumentGroup) -> None:
+    """The arguments that say what ends a run early."""
+    rows.add_argument("--fail-fast", action="store_true", help="the first row that fails ends the run")
+    rows.add_argument(
+        "--failure-limit", type=int, metavar="N",
+        help="end after so many rows in a row whose host can not be reached (as many as workers, at least 3)",
+    )  # fmt: skip
+    rows.add_argument(
+        "--grace", type=float, default=30.0, metavar="SECONDS",
+        help="how long running rows may go on after the first Ctrl-C",
+    )  # fmt: skip
+
+
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of a run."""
     add_dataset_arguments(parser)
@@ -313,7 +327,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--approvals", choices=("deny", "allow-in-container", "allow"), default="deny",
         help="of dangerous commands, since nobody can be asked",
     )  # fmt: skip
-    rows.add_argument("--fail-fast", action="store_true", help="the first row that fails ends the run")
+    add_ending_arguments(rows)
     rows.add_argument(
         "--order", choices=("file", "longest", "shortest"), default="file",
         help="in which rows are begun; by length in windows of 1,000",
