@@ -44,7 +44,7 @@ BRIEF = ("--brief",)
 changes, and to leave out also what would be the same in each subset."""
 GENERATED = ("__pycache__", ".hypothesis")
 MADE_BY_TOOLS = shutil.ignore_patterns(*GENERATED)
-READ_BY_CROSS_TESTS = ("examples", "docs/migrating.md", "packages/hermes-tools/tests/fake_docker.py")
+READ_BY_CROSS_TESTS = ("examples", "docs/migrating.md")
 LISTENED = re.compile(r"CI|HERMES_(?!TEST_PROFILE$).*|.*_proxy", re.IGNORECASE)
 KIT = re.compile(r"\bcheck_(?:provider|store|executor|approvals)\b")
 
@@ -138,7 +138,7 @@ def copy_cross_tests(tree: Path, target: Path) -> None:
     for name in READ_BY_CROSS_TESTS:
         if (tree / name).is_dir():
             shutil.copytree(tree / name, target / name, ignore=MADE_BY_TOOLS)
-        elif (tree / name).is_file():  # earlier releases have not all of them
+        else:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(tree / name, target / name)
 
