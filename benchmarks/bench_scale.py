@@ -35,6 +35,8 @@ AGENTS = (100, 1_000, 10_000)
 ROUNDS = 2
 PAUSE_S = 1.0
 CALLS = 10_000
+SELDOM = (50_000, 20, 50)
+"""Of the garbage collector: Python's own are 700, 10, 10."""
 WINDOW = 100
 BODIES = (10_000, 1_000_000)
 SENDS = 50
@@ -308,28 +310,36 @@ def joining(sizes: Sequence[int]) -> list[float]:
 
 
 def main(counts: tuple[int, ...]) -> None:
-    """Each crowd in a process of its own."""
+    """Each crowd in a process of its own; one again with a garbage collector that seldom runs."""
     for count in counts:
-        done = subprocess.run(
-            [sys.executable, __file__, "--crowd", str(count)], check=True, stdout=subprocess.PIPE
-        )
-        one = msgspec.json.decode(done.stdout, type=Crowd)
-        print(
-            f"{count:6,} agents x {ROUNDS + 1} calls of {PAUSE_S:.0f} s: {one.wall_s:5.2f} s, CPU"
-            f" {one.cpu_s * 1e6:4.0f} us a call ({one.collector_s * 1e6:.0f} of it the garbage collector's);"
-            f" idle {one.idle_kb:.1f} kB, in a turn {one.active_kb:.1f}, after it {one.ended_kb:.1f} each;"
-            f" when the first agent was done each other had made at least {one.fewest_calls} calls;"
-            f" wake-ups late by {one.late_median_s * 1e3:.0f} ms in the median,"
-            f" {one.late_worst_s * 1e3:.0f} ms at worst",
-            flush=True,
-        )
+        show_crowd(count)
+    show_crowd(counts[len(counts) // 2], SELDOM)
     asyncio.run(growth())
     sending()
 
 
+def show_crowd(count: int, thresholds: tuple[int, ...] = ()) -> None:
+    """Run it and print a line."""
+    command = [sys.executable, __file__, "--crowd", str(count), *map(str, thresholds)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    one = msgspec.json.decode(done.stdout, type=Crowd)
+    how = f" with gc.set_threshold{thresholds}" if thresholds else ""
+    print(
+        f"{count:6,} agents{how} x {ROUNDS + 1} calls of {PAUSE_S:.0f} s: {one.wall_s:5.2f} s, CPU"
+        f" {one.cpu_s * 1e6:4.0f} us a call ({one.collector_s * 1e6:.0f} of it the garbage collector's);"
+        f" idle {one.idle_kb:.1f} kB, in a turn {one.active_kb:.1f}, after it {one.ended_kb:.1f} each;"
+        f" when the first agent was done each other had made at least {one.fewest_calls} calls;"
+        f" wake-ups late by {one.late_median_s * 1e3:.0f} ms in the median,"
+        f" {one.late_worst_s * 1e3:.0f} ms at worst",
+        flush=True,
+    )
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--crowd", count]:
+        case ["--crowd", count, *thresholds]:
+            if thresholds:
+                gc.set_threshold(*map(int, thresholds))
             print(msgspec.json.encode(asyncio.run(crowd(int(count)))).decode())
         case given:
             main(tuple(map(int, given)) or AGENTS)
