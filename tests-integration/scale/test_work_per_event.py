@@ -6,6 +6,7 @@ So does the thousandth call of a turn, but for the bytes that are joined.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -239,3 +240,35 @@ def test_a_later_call_of_a_turn_does_work_for_each_earlier_one(tmp_path: Path) -
 
     few, many = asyncio.run(main())
     assert same(few, many) == {}
+
+
+async def whole_turn(world: World) -> None:
+    agent = world.agent()
+    turn = world.begin(agent)
+    (await world.host.asked.get()).call()
+    (await world.tools.get()).set_result("nothing new")
+    asked = await world.host.asked.get()
+    asked.say({"content": "done."})
+    asked.end("stop")
+    assert (await turn)["completed"]
+    await agent.close()
+    world.agents.clear()
+
+
+def test_finished_turns_are_left_to_the_garbage_collector(tmp_path: Path) -> None:
+    """Where thousands of agents live it takes the longest of all."""
+
+    async def main() -> int:
+        world = World(tmp_path)
+        await whole_turn(world)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(FEW):
+                await whole_turn(world)
+            return gc.collect()
+        finally:
+            gc.enable()
+            await world.close()
+
+    assert asyncio.run(main()) < FEW

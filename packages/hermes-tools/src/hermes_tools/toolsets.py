@@ -83,20 +83,22 @@ def expand_names(
     Raises `UnknownNameError` for a name that is neither, `ConfigurationError` for one that contains itself.
     """
     known = frozenset(installed)
+    return frozenset[str]().union(*(_expand(name, (), known, combinations) for name in names))
 
-    def expand(name: str, above: tuple[str, ...]) -> frozenset[str]:
-        if name == "*":
-            return known
-        if name in above:
-            raise ConfigurationError(f"toolset combination {name!r} contains itself: {' > '.join(above)}")
-        if name in known:
-            return frozenset({name})
-        if name not in combinations:
-            raise UnknownNameError("toolset", name, {*known, *combinations})
-        parts = (expand(part, (*above, name)) for part in combinations[name])
-        return frozenset[str]().union(*parts)
 
-    return frozenset[str]().union(*(expand(name, ()) for name in names))
+def _expand(
+    name: str, above: tuple[str, ...], known: frozenset[str], combinations: Mapping[str, tuple[str, ...]]
+) -> frozenset[str]:
+    if name == "*":
+        return known
+    if name in above:
+        raise ConfigurationError(f"toolset combination {name!r} contains itself: {' > '.join(above)}")
+    if name in known:
+        return frozenset({name})
+    if name not in combinations:
+        raise UnknownNameError("toolset", name, {*known, *combinations})
+    parts = (_expand(part, (*above, name), known, combinations) for part in combinations[name])
+    return frozenset[str]().union(*parts)
 
 
 def load_toolsets(
