@@ -74,17 +74,17 @@ class Lifecycle:
             self._closing = self._close_after_turn = False
         return self._bound
 
-    async def initialize(self) -> None:
-        """Open what the agent runs on, once; again in a new event loop."""
+    async def initialize(self) -> LoopBound:
+        """Open what the agent runs on, once; again in a new event loop. What belongs to that loop."""
         bound = self.bind()
         if self.is_open and bound.opened and not bound.opening.locked():
-            return
+            return bound
         async with bound.opening:
             if self.is_open:
                 if not bound.opened:
                     await self.wiring.reopen()
                     bound.opened = True
-                return
+                return bound
             await self.wiring.open()
             bound.opened = True
             self.is_open = True
@@ -92,6 +92,7 @@ class Lifecycle:
                 self._conversation = Conversation(Journal(self.wiring.store, self._session_id))
             else:
                 self._conversation.journal.go_on_with(self.wiring.store)
+            return bound
 
     async def close(self) -> None:
         """See `AIAgent.close`."""

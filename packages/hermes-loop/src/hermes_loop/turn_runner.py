@@ -78,8 +78,7 @@ class TurnRunner:
             raise ConfigurationError(
                 "a tool or callback must not start a turn of the agent that runs it: it would wait for itself"
             )
-        await lifecycle.initialize()
-        bound = lifecycle.bind()
+        bound = await lifecycle.initialize()
         deps = lifecycle.wiring.turn_deps(self._steering, DEFAULT_BOUNDS)
         interrupt = InterruptFlag()
         events = TurnEvents(deps.callbacks, stream_callback, sink, interrupt)
