@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from pathlib import Path
 
-from hermes_batch.files import make_temporary_directories, remove_trees
+from hermes_batch.files import make_private_directories, remove_trees
 from hermes_batch.supervision import finish
 
 __all__ = ["RowDirectories"]
@@ -21,12 +21,13 @@ _MOST_AHEAD = 256
 class RowDirectories:
     """New empty directories in `place`, for about `at_once` rows at the same time.
 
-    Use it in one event loop, and close it there; what is in `place` then is for its owner to remove.
+    Only this user can read them. Use it in one event loop, and close it there.
     """
 
     def __init__(self, place: Path, at_once: int) -> None:
         self._place = place
         self._ahead = min(at_once, _MOST_AHEAD)
+        self._named = 1
         self._ready: deque[Path] = deque()
         self._left: list[Path] = []
         self._making: asyncio.Task[None] | None = None
@@ -58,13 +59,16 @@ class RowDirectories:
             await asyncio.wait({self._removing})
 
     async def close(self) -> None:
-        """Return when nothing is made or removed any more."""
+        """Return when all are removed but those that rows have."""
         await finish(self._end(), what="removing the directories of rows")
 
     async def _end(self) -> None:
         tasks = {task for task in (self._making, self._removing) if task is not None}
         if tasks:
             await asyncio.wait(tasks)
+        self._left += self._ready
+        self._ready.clear()
+        await self._remove()
 
     def _make_more(self) -> asyncio.Task[None]:
         if self._making is None or self._making.done():
@@ -72,7 +76,10 @@ class RowDirectories:
         return self._making
 
     async def _make(self) -> None:
-        self._ready += await make_temporary_directories("row-", self._place, self._ahead)
+        """Names are never used twice, also those that could not be made."""
+        first, self._named = self._named, self._named + self._ahead
+        paths = [self._place / f"row-{number}" for number in range(first, self._named)]
+        self._ready += await make_private_directories(paths)
 
     async def _remove(self) -> None:
         while self._left:

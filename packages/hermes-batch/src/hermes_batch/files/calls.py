@@ -29,7 +29,7 @@ __all__ = [
     "copy_mode",
     "flock",
     "fsync",
-    "make_several_temporary",
+    "make_private_directories",
     "make_temporary",
     "named",
     "open_fd",
@@ -73,19 +73,20 @@ flock = aiofiles.os.wrap(fcntl.flock)
 make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
 
 
-def _make_several(prefix: str, parent: Path, count: int) -> list[Path]:
-    """So many, or as many as can be made; raises when that is none."""
+def _make_private(paths: Iterable[Path]) -> list[Path]:
+    """Make them, as many as can be made; raises when that is none."""
     made: list[Path] = []
     try:
-        while len(made) < count:
-            made.append(Path(tempfile.mkdtemp(prefix=prefix, dir=parent)))
+        for path in paths:
+            os.mkdir(path, 0o700)  # noqa: PTH102 - as `_remove_directory`
+            made.append(path)
     except OSError:
         if not made:
             raise
     return made
 
 
-make_several_temporary = aiofiles.os.wrap(_make_several)
+make_private_directories = aiofiles.os.wrap(_make_private)
 copy_mode = aiofiles.os.wrap(shutil.copymode)
 claim_owned = aiofiles.os.wrap(owned.claim)
 release_owned = aiofiles.os.wrap(owned.release)

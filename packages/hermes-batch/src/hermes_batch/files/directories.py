@@ -19,7 +19,7 @@ __all__ = [
     "is_directory",
     "list_names",
     "make_directory",
-    "make_temporary_directories",
+    "make_private_directories",
     "make_temporary_directory",
     "path_exists",
     "remove_leftovers",
@@ -59,10 +59,11 @@ async def make_temporary_directory(prefix: str, parent: str | None = None) -> Pa
     return Path(await finish(calls.make_temporary(prefix=prefix, dir=parent), what="making a directory"))
 
 
-async def make_temporary_directories(prefix: str, parent: Path, count: int) -> list[Path]:
-    """So many as `make_temporary_directory` makes, fewer where not all can be made; at least one."""
+async def make_private_directories(paths: Sequence[Path]) -> list[Path]:
+    """Make new directories that only this user can read, as many as can be made, in their order; which were
+    made. Raises `OSError` when that is none."""
     made: list[Path] = await finish(
-        calls.make_several_temporary(prefix, parent, count), what=f"making {count} directories"
+        calls.make_private_directories(paths), what=f"making {len(paths)} directories"
     )
     return made
 
