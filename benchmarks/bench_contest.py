@@ -145,6 +145,7 @@ NOTES = (
     "The server shares the machine: where many requests run at once, walls hold its work, too.",
     "inspect-ai does not stream through its public interface: its 10,000 deltas are one JSON object.",
     "hermes-agent is synchronous, with a thread for each agent; it is not tried with 1,000 agents.",
+    "hermes-agent drops the middle of the 4,000 messages by itself and sends about 700 of them.",
     "The floor over httpx has the base's pool, which takes minutes for 1,000 agents; it is left out there.",
     "Memory is the growth of the process's peak, by agents; buffers of connections are in it.",
     "Only 'hermes-layers, SQLite' stores anything; it has no counterpart among the others.",
