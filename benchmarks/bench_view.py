@@ -29,7 +29,8 @@ from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, To
 from hermes_messages.trajectory import to_trajectory
 
 ROWS = 10_000
-DRIVER = Path(__file__).parents[1] / "packages/hermes-batch/tests/test_view_page.py"
+DRIVER = Path(__file__).parents[1] / ".ci/browser.py"
+READY = "document.documentElement.dataset.ready === 'yes'"
 TOOLS = [
     ToolSpec.from_schema(name, "What it does. " * 12, {"type": "object"}) for name in ("read", "run", "find")
 ]
@@ -76,7 +77,7 @@ def in_a_browser(page_file: Path, profile: Path) -> None:
     assert found.loader is not None
     driver: Any = importlib.util.module_from_spec(found)
     found.loader.exec_module(driver)
-    with driver.running_browser(profile) as page:
+    with driver.running_browser(profile, READY) as page:
         started = time.perf_counter()
         page.open(page_file)
         ready = time.perf_counter() - started
