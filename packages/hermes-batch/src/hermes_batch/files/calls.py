@@ -11,9 +11,10 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 import aiofiles.os
 
@@ -45,6 +46,9 @@ __all__ = [
     "write_fd",
 ]
 
+T = TypeVar("T")
+Call: TypeAlias = Awaitable[T]
+
 CHUNK = 1 << 20
 """Bytes that are read at once."""
 
@@ -61,16 +65,16 @@ def _append_durably(fd: int, data: bytes) -> None:
     os.fsync(fd)
 
 
-fsync = aiofiles.os.wrap(_fsync)
-append_durably = aiofiles.os.wrap(_append_durably)
-close_fd = aiofiles.os.wrap(os.close)
-stat_fd = aiofiles.os.wrap(os.fstat)
-read_fd = aiofiles.os.wrap(os.read)
-read_at = aiofiles.os.wrap(os.pread)
-write_fd = aiofiles.os.wrap(os.write)
-truncate_fd = aiofiles.os.wrap(os.ftruncate)
-flock = aiofiles.os.wrap(fcntl.flock)
-make_temporary = aiofiles.os.wrap(tempfile.mkdtemp)
+fsync: Callable[[int], Call[None]] = aiofiles.os.wrap(_fsync)
+append_durably: Callable[[int, bytes], Call[None]] = aiofiles.os.wrap(_append_durably)
+close_fd: Callable[[int], Call[None]] = aiofiles.os.wrap(os.close)
+stat_fd: Callable[[int], Call[os.stat_result]] = aiofiles.os.wrap(os.fstat)
+read_fd: Callable[[int, int], Call[bytes]] = aiofiles.os.wrap(os.read)
+read_at: Callable[[int, int, int], Call[bytes]] = aiofiles.os.wrap(os.pread)
+write_fd: Callable[[int, bytes | memoryview], Call[int]] = aiofiles.os.wrap(os.write)
+truncate_fd: Callable[[int, int], Call[None]] = aiofiles.os.wrap(os.ftruncate)
+flock: Callable[[int, int], Call[None]] = aiofiles.os.wrap(fcntl.flock)
+make_temporary: Callable[..., Call[str]] = aiofiles.os.wrap(tempfile.mkdtemp)
 
 
 def _make_private(paths: Iterable[Path]) -> list[Path]:
@@ -86,12 +90,12 @@ def _make_private(paths: Iterable[Path]) -> list[Path]:
     return made
 
 
-make_private_directories = aiofiles.os.wrap(_make_private)
-copy_mode = aiofiles.os.wrap(shutil.copymode)
-claim_owned = aiofiles.os.wrap(owned.claim)
-release_owned = aiofiles.os.wrap(owned.release)
-remove_abandoned = aiofiles.os.wrap(owned.remove_abandoned)
-real_path = aiofiles.os.wrap(os.path.realpath)
+make_private_directories: Callable[[Iterable[Path]], Call[list[Path]]] = aiofiles.os.wrap(_make_private)
+copy_mode: Callable[[Path, Path], Call[None]] = aiofiles.os.wrap(shutil.copymode)
+claim_owned: Callable[[Arrival[owned.Owned], str], Call[None]] = aiofiles.os.wrap(owned.claim)
+release_owned: Callable[[owned.Owned], Call[None]] = aiofiles.os.wrap(owned.release)
+remove_abandoned: Callable[[str], Call[None]] = aiofiles.os.wrap(owned.remove_abandoned)
+real_path: Callable[..., Call[str]] = aiofiles.os.wrap(os.path.realpath)
 
 
 def _remove_directory(path: Path) -> None:
@@ -107,7 +111,7 @@ def _remove_directories(paths: Iterable[Path]) -> None:
         _remove_directory(path)
 
 
-remove_directories = aiofiles.os.wrap(_remove_directories)
+remove_directories: Callable[[Iterable[Path]], Call[None]] = aiofiles.os.wrap(_remove_directories)
 
 
 @contextmanager
