@@ -23,11 +23,13 @@ from all_wires import WIRES
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
+    History,
     Message,
     MessageLog,
     SystemMessage,
     ToolCall,
     ToolMessage,
+    ToolSpec,
     UserMessage,
 )
 from hermes_messages.parts import Origin, Replay
@@ -113,6 +115,22 @@ def memory_at_its_peak() -> Iterator[list[int]]:
         peaks.append(tracemalloc.get_traced_memory()[1] - before)
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tools_of_many_agents_are_encoded_once_where_they_are_the_same(case: str) -> None:
+    builder, model = made(case)
+    sent: list[bytes] = []
+    for number in range(20):
+        read = ToolSpec(SPEC.name, SPEC.description, Raw(bytes(SPEC.parameters)))
+        history = History.of([UserMessage(f"Read {number}.")])
+        builder.build(ChatRequest(model=model, history=history, tools=(read,)))
+        sent.append(builder._tools_bytes)
+    assert all(one is sent[0] for one in sent)
+    other = ToolSpec("other", "", SPEC.parameters)
+    body = builder.build(ChatRequest(model=model, history=history, tools=(other,)))
+    assert b'"other"' in body
+    assert b'"read_file"' not in body
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -493,12 +493,3 @@ def test_a_long_history_is_not_encoded_again() -> None:
         log.append(ToolMessage(f"y{number}", "r"))
         one.build(ChatRequest(model="m-1", history=log.view()))
     assert one.encode_calls - first == 50  # the new open segment each time; it is closed as it stands
-
-
-def test_tools_are_encoded_once() -> None:
-    one = builder()
-    tools = (SPEC,)
-    one.build(ask(tools=tools))
-    before = one._tools_bytes
-    one.build(ask(tools=tools))
-    assert one._tools_bytes is before

@@ -223,7 +223,7 @@ class HttpProvider:
             think_tags=wire.think_tags,
             starts_inside=wire.starts_inside,
         )
-        if request.tools is not self._last_names[0]:
+        if request.tools != self._last_names[0]:
             self._last_names = (request.tools, original_names(request.tools, wire.tool_names))
         names = self._last_names[1]
         return Incoming(reply, wire.make_reader(read_error), assembler, clock, read_error, names)

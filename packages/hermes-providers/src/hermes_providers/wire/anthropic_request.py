@@ -139,7 +139,7 @@ class AnthropicRequestBuilder(BodyBuilder):
         return marker_bytes(self._quirks.cache_ttl)
 
     def _tool_blocks(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools is not self._tools:
+        if tools != self._tools:
             self._tools = tools
             self._tools_bytes = b",".join(dump(_tool(tool, self._quirks.tool_names)) for tool in tools)
         return self._tools_bytes

@@ -21,6 +21,7 @@ class BodyBuilder(ABC):
         self._url = url
         self._extra_body = extra_body
         self._joiners = ModelJoiners(self._joiner)
+        # Compared by value: each agent has a tuple of its own, mostly of the same specs.
         self._tools: tuple[ToolSpec, ...] = ()
         self._tools_bytes = b""
 

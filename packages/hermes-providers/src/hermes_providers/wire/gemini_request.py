@@ -144,7 +144,7 @@ class GeminiRequestBuilder(BodyBuilder):
         schema = self._schema_for(request, "tool")
         if not request.tools and schema is None:
             return b""
-        if request.tools is not self._tools or schema is not self._answer_schema_sent:
+        if request.tools != self._tools or schema is not self._answer_schema_sent:
             self._tools, self._answer_schema_sent = request.tools, schema
             tools = request.tools if schema is None else (*request.tools, answer_tool(schema))
             declarations = [self._declaration(tool) for tool in tools]

@@ -148,7 +148,7 @@ class ChatRequestBuilder(BodyBuilder):
             tools = (*tools, answer_tool(request.response_schema))
         if not tools:
             return b""
-        if tools is not self._tools:
+        if tools != self._tools:
             self._tools = tools
             self._tools_bytes = b',"tools":' + dump(_tools(tools, self._quirks))
         return self._tools_bytes

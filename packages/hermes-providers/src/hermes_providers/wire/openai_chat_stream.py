@@ -71,7 +71,7 @@ class ChatStreamReader(EventReader[_Chunk]):
         self._typed = True
         self._typed_misses = 0
         self._quirks = quirks
-        self._details = ReasoningDetails()
+        self._details: ReasoningDetails | None = None
         self._answers = AnswerCalls()
         self._meta: tuple[str | None, str | None] = (None, None)
 
@@ -142,7 +142,7 @@ class ChatStreamReader(EventReader[_Chunk]):
 
     def _rest(self) -> list[Delta]:
         """The host's reasoning blocks, whole by now."""
-        return [ReplayChunk(block) for block in self._details.blocks()]
+        return [] if self._details is None else [ReplayChunk(block) for block in self._details.blocks()]
 
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         if _is_error(chunk):
@@ -191,6 +191,7 @@ class ChatStreamReader(EventReader[_Chunk]):
         if self._quirks.replay_field is not None:
             details = said.get(self._quirks.replay_field)
             if isinstance(details, list):
+                self._details = self._details or ReasoningDetails()
                 for detail in details:
                     if isinstance(detail, dict):
                         self._details.add(detail)
