@@ -82,7 +82,10 @@ def check_sdists(out: Path, work: Path) -> None:
     rebuilt = work / "rebuilt"
     for sdist in sorted(out.glob("*.tar.gz")):
         with tarfile.open(sdist) as archive:
-            archive.extractall(work / "unpacked", filter="data")
+            if hasattr(tarfile, "data_filter"):
+                archive.extractall(work / "unpacked", filter="data")
+            else:  # Python before 3.11.4, as in Debian 12
+                archive.extractall(work / "unpacked")
         folder = work / "unpacked" / sdist.name.removesuffix(".tar.gz")
         run("uv", "build", "--quiet", "--wheel", folder, "--out-dir", rebuilt)
     compare(out, rebuilt, "*.whl")

@@ -188,7 +188,10 @@ def snapshots_of_commit(root: Path, commit: str, settings: Settings, place: Path
     if done.returncode:
         sys.exit(f"{commit} can not be read, fetch it first: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(place, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(place, filter="data")
+        else:  # Python before 3.11.4, as in Debian 12
+            archive.extractall(place)
     return snapshots(place, settings)
 
 

@@ -109,5 +109,8 @@ async def unpack(commit: str, tree: Path) -> None:
     archive = tree.parent / "files.tar"
     await must(["git", "archive", f"--output={archive}", commit], cwd=ROOT)
     with tarfile.open(archive) as files:
-        files.extractall(tree, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            files.extractall(tree, filter="data")
+        else:  # Python before 3.11.4, as in Debian 12
+            files.extractall(tree)
     archive.unlink()
