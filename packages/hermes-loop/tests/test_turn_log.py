@@ -165,3 +165,19 @@ def test_a_turn_that_sends_nothing_is_finalized_too(caplog: pytest.LogCaptureFix
             *given_back(1),
         ][-7:]
     )
+
+
+def test_a_host_that_asked_for_a_text_alone_finds_in_the_log_why_there_is_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = AIAgent(provider=ScriptedProvider([error(ErrorKind.AUTH), text("Here.")]))
+
+    async def main() -> list[str | None]:
+        async with agent:
+            return [await agent.chat("a secret plan"), await agent.chat("again")]
+
+    assert asyncio.run(main()) == [None, "Here."]
+    [line] = [record for record in caplog.records if record.name == "hermes_loop.turn"]
+    assert line.levelno == logging.WARNING
+    assert "no answer: provider_error: " in line.getMessage()
+    assert "a secret plan" not in line.getMessage()

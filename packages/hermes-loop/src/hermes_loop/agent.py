@@ -36,6 +36,7 @@ from hermes_loop.request import check_turn_arguments, read_decisions, read_reque
 from hermes_loop.route_specs import RouteGiven, read_fallbacks
 from hermes_loop.runtime import SupportsWholeTurn
 from hermes_loop.steering import Steering, SteerNote
+from hermes_loop.turn_log import log_unanswered
 from hermes_loop.turn_runner import TurnRunner
 from hermes_loop.wiring import Wiring
 from hermes_messages import JsonValue, Message, ToolCall, UserMessage
@@ -285,8 +286,11 @@ class AIAgent:
     async def chat(
         self, message: str | UserMessage, stream_callback: StreamCallback | None = None
     ) -> str | None:
-        """Run one turn and return its `final_response`; None where a failed turn left no text."""
+        """Run one turn and return its `final_response`; None where a failed turn left no text, which the log
+        tells with the reason."""
         result = await self.run_conversation(message, stream_callback=stream_callback)
+        if result["failed"] and result["final_response"] is None:
+            log_unanswered(result)
         return result["final_response"]
 
     def stream(

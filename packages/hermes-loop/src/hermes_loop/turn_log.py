@@ -1,4 +1,4 @@
-"""The log lines of a turn: each carries session, turn, number of model calls, phase and verdict."""
+"""The log lines of a turn: those of its phases carry session, turn, number of model calls, phase, verdict."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import logging
 
 from hermes_loop.turn_state import TurnState
 from hermes_loop.verdicts import Finish, Stop
+from hermes_messages.protocols import ConversationResult
 
-__all__ = ["log_phase"]
+__all__ = ["log_phase", "log_unanswered"]
 
 logger: logging.Logger = logging.getLogger("hermes_loop.turn")
 
@@ -38,4 +39,15 @@ def log_phase(
         name,
         f" {text}" if text else "",
         extra=fields,
+    )
+
+
+def log_unanswered(result: ConversationResult) -> None:
+    """Why a turn failed whose caller sees only that there is no text."""
+    logger.warning(
+        "session=%s turn=%s no answer: %s: %s",
+        result["session_id"],
+        result["turn_id"],
+        result["turn_exit_reason"],
+        result["error"],
     )
