@@ -102,17 +102,36 @@ def test_only_directories_that_are_really_ours_are_removed(tmp_path: Path, tempo
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("x")
-    (temporary / "hermes-rows-link").symlink_to(kept)
-    (temporary / "hermes-rows-file").write_text("x")
-    (temporary / "hermes-rows-left/row").mkdir(parents=True)
+    link, file, left = (temporary / f"hermes-rows-{digit * 32}" for digit in "123")
+    link.symlink_to(kept)
+    file.write_text("x")
+    (left / "row").mkdir(parents=True)
     (temporary / "others").mkdir()
+    (temporary / "hermes-rows-training").mkdir()  # what a person calls so is a person's
     owned.remove_abandoned("hermes-rows-")
     assert sorted(path.name for path in temporary.iterdir()) == [
-        "hermes-rows-file",
-        "hermes-rows-link",
+        link.name,
+        file.name,
+        "hermes-rows-training",
         "others",
     ]
     assert (kept / "file").exists()
+
+
+def test_a_tree_that_is_too_deep_to_be_removed_stops_no_run(temporary: Path) -> None:
+    async def make_and_remove(depth: int) -> None:
+        directory = await OwnDirectory.make("hermes-rows-")
+        inner = os.open(directory.path, os.O_RDONLY)
+        for _ in range(depth):
+            os.mkdir("d", dir_fd=inner)
+            outer, inner = inner, os.open("d", os.O_RDONLY, dir_fd=inner)
+            os.close(outer)
+        os.close(inner)
+        await directory.remove()
+
+    asyncio.run(make_and_remove(sys.getrecursionlimit() + 100))
+    asyncio.run(make_and_remove(0))
+    subprocess.run(["rm", "-rf", temporary], check=True)  # pytest can not
 
 
 def test_one_that_is_made_while_others_clean_up_is_never_lost(temporary: Path) -> None:

@@ -103,7 +103,7 @@ def _remove_directory(path: Path) -> None:
     try:
         os.rmdir(path)  # noqa: PTH106 - what an agent did there may have any name
     except OSError:
-        shutil.rmtree(path, ignore_errors=True)
+        owned.remove_all(path)
 
 
 def _remove_directories(paths: Iterable[Path]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import secrets
 import shutil
 import tempfile
 from contextlib import suppress
@@ -19,10 +21,13 @@ from msgspec import Struct
 
 from hermes_messages.arrivals import Arrival
 
-__all__ = ["Owned", "claim", "release", "remove_abandoned"]
+__all__ = ["Owned", "claim", "release", "remove_abandoned", "remove_all"]
 
 _USUAL: Final = "/tmp"  # noqa: S108 - where temporary files go unless a variable says otherwise
 _TRIES: Final = 100
+_ENDING: Final = re.compile(
+    r"[0-9a-f]{32}"
+)  # so that no directory with a name that a person gave is taken for ours
 
 
 class Owned(Struct, frozen=True):
@@ -36,7 +41,8 @@ def claim(arrival: Arrival[Owned], prefix: str) -> None:
     """Make one where temporary files go. Raises `OSError`. Where the disk knows no such locks nobody can take
     this one's either, and it is never removed by others."""
     for _ in range(_TRIES):
-        path = Path(tempfile.mkdtemp(prefix=prefix))
+        path = Path(tempfile.gettempdir(), prefix + secrets.token_hex(16))
+        path.mkdir(0o700)
         with suppress(FileNotFoundError):
             fd = _opened(path)
             if _lock(fd, path) is not False:
@@ -48,8 +54,16 @@ def claim(arrival: Arrival[Owned], prefix: str) -> None:
 
 def release(owned: Owned) -> None:
     """Remove it and all in it, as far as that can be done."""
-    shutil.rmtree(owned.path, ignore_errors=True)
-    os.close(owned.fd)
+    try:
+        remove_all(owned.path)
+    finally:
+        os.close(owned.fd)
+
+
+def remove_all(path: Path) -> None:
+    """Remove a directory and all in it, as far as that can be done: what is too deep for `shutil` stays."""
+    with suppress(RecursionError):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_abandoned(prefix: str) -> None:
@@ -58,15 +72,16 @@ def remove_abandoned(prefix: str) -> None:
     for place in dict.fromkeys((Path(tempfile.gettempdir()), Path(_USUAL))):
         with suppress(OSError):
             for found in sorted(place.glob(f"{prefix}*")):
-                with suppress(OSError):
-                    _remove_if_abandoned(found)
+                if _ENDING.fullmatch(found.name.removeprefix(prefix)):
+                    with suppress(OSError):
+                        _remove_if_abandoned(found)
 
 
 def _remove_if_abandoned(path: Path) -> None:
     fd = _opened(path)
     try:
         if os.fstat(fd).st_uid == os.geteuid() and _lock(fd, path):
-            shutil.rmtree(path, ignore_errors=True)
+            remove_all(path)
     finally:
         os.close(fd)
 
