@@ -25,6 +25,7 @@ from hermes_tools import Executor, ExecutorSettings
 from hermes_tools.toolsets import load_toolsets
 
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `quiet_port`
+sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
 MARK = "HERMES_TEST_MARK"
 
