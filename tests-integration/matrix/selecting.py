@@ -131,6 +131,8 @@ ONCE = frozenset(
         "hermes-store/tests/test_upkeep.py",
         "hermes-tools/tests/test_memory.py",
         "hermes-tools/tests/test_patch.py",
+        "hermes-tools/tests/test_patch_diffs.py",
+        "hermes-tools/tests/test_patch_failures.py",
     }
 )
 """What takes seconds and can not know which other wheels are there, named as in SLOW."""

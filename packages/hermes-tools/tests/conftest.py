@@ -186,6 +186,12 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def patient_patches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for patches, whose module may not have been imported yet."""
+    monkeypatch.setattr("hermes_tools.builtin.patch.TIME_LIMIT_S", PATIENCE_S)
+
+
+@pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     workspace = tmp_path / "ws"
     temporary = tmp_path / "tmp"
@@ -207,6 +213,13 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             os.kill(process, signal.SIGKILL)
     assert not left, "processes outlived the test"
     assert not list(temporary.iterdir()), "temporary files outlived the test"
+
+
+@pytest.fixture
+def file(bench: Any) -> Path:
+    path = Path(bench.workspace / "a.py")
+    path.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return x + 1\n")
+    return path
 
 
 _SWAPPER = """

@@ -1,12 +1,9 @@
+"""Edits by text: what is found, what is kept of the file, and how long it may take."""
+
 from __future__ import annotations
 
-import asyncio
 import codecs
-import errno
-import json
 import stat
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +11,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hermes_tools import files
 from hermes_tools.builtin import patch as patch_module
 from hermes_tools.child_work import run_standalone
 from hermes_tools.standalone.edit import Edit, EditError, EditRequest, edit_bytes
 from hermes_tools.standalone.text_matching import find
-from hermes_tools.standalone.unified_diff import DiffError, make_diff, parse_diff
+from patch_help import patch, refused
 
-
-def patch(bench: Any, **arguments: Any) -> str:
-    return str(bench.text("patch", arguments, "file"))
-
-
-def refused(bench: Any, **arguments: Any) -> str:
-    [result] = bench.run(bench.call("patch", arguments), toolsets=("file",))
-    assert result.status == "error", result.content
-    return str(result.content)
+pytestmark = pytest.mark.usefixtures("patient_patches")
 
 
 def edited(text: str, *edits: tuple[str, str], data: bytes | None = None) -> bytes:
@@ -40,18 +28,6 @@ def edited(text: str, *edits: tuple[str, str], data: bytes | None = None) -> byt
         "edits": [Edit(old=old, new=new, everywhere=False, hunk=False, line=None) for old, new in edits],
     }
     return edit_bytes(text.encode() if data is None else data, request).data
-
-
-@pytest.fixture
-def file(bench: Any) -> Path:
-    path = Path(bench.workspace / "a.py")
-    path.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return x + 1\n")
-    return path
-
-
-@pytest.fixture(autouse=True)
-def time_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patch_module, "TIME_LIMIT_S", 100.0)
 
 
 # -- edits by text ----------------------------------------------------------------------------------------
@@ -284,114 +260,6 @@ def test_a_file_that_changes_while_the_edit_is_made_is_not_overwritten(
     assert file.read_text() == "someone else was here\n"
 
 
-# -- unified diffs ----------------------------------------------------------------------------------------
-
-
-def test_a_diff_of_several_files_changes_creates_and_deletes(bench: Any, file: Path) -> None:
-    (bench.workspace / "old.txt").write_text("bye\n")
-    diff = """diff --git a/a.py b/a.py
-index 1..2 100644
---- a/a.py
-+++ b/a.py
-@@ -1,2 +1,2 @@
--def f(x):
-+def f(y):
-     return x
-@@ -5,2 +5,3 @@
- def g(x):
-+    # one more
-     return x + 1
---- /dev/null
-+++ b/new/b.txt
-@@ -0,0 +1,2 @@
-+one
-+two
-\\ No newline at end of file
---- a/old.txt
-+++ /dev/null
-@@ -1 +0,0 @@
--bye
-"""
-    text = patch(bench, diff=diff)
-    assert file.read_text() == "def f(y):\n    return x\n\n\ndef g(x):\n    # one more\n    return x + 1\n"
-    assert (bench.workspace / "new/b.txt").read_text() == "one\ntwo"
-    assert not (bench.workspace / "old.txt").exists()
-    assert [line for line in text.splitlines() if line.startswith(("patched", "created", "deleted"))] == [
-        "patched a.py",
-        "created new/b.txt",
-        "deleted old.txt",
-    ]
-
-
-def test_a_diff_is_applied_as_a_whole_or_not_at_all(bench: Any, file: Path) -> None:
-    before = file.read_text()
-    (bench.workspace / "b.txt").write_text("b\n")
-    diff = (
-        "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-def f(x):\n+def h(x):\n"
-        "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-c\n+d\n"
-    )
-    assert "b.txt: the old text is not in the file" in refused(bench, diff=diff)
-    assert file.read_text() == before
-
-
-def test_numbers_of_a_hunk_only_choose_between_places_that_match(bench: Any) -> None:
-    path = bench.workspace / "a.txt"
-    path.write_text("x\na\ny\na\nz\n")
-    assert "2 times" in refused(bench, path="a.txt", diff="@@\n-a\n+b\n")
-    assert "2 times" in refused(bench, path="a.txt", diff="@@ -9 +9 @@\n-a\n+b\n")
-    patch(bench, path="a.txt", diff="@@ -4 +4 @@\n-a\n+b\n")
-    assert path.read_text() == "x\na\ny\nb\nz\n"
-    patch(bench, path="a.txt", diff="@@ -99,7 +1,2 @@\n y\n-b\n+c\n")
-    assert path.read_text() == "x\na\ny\nc\nz\n"
-    patch(bench, path="a.txt", diff="@@ -1,0 +2,1 @@\n+second\n")
-    assert path.read_text().startswith("x\nsecond\na\n")
-
-
-def test_a_hunk_never_matches_in_the_middle_of_a_line() -> None:
-    request: EditRequest = {
-        "path": "f",
-        "create": False,
-        "delete": False,
-        "edits": [Edit(old="x\n", new="y\n", everywhere=False, hunk=True, line=1)],
-    }
-    assert edit_bytes(b"fox\nx\n", request).data == b"fox\ny\n"
-
-
-def test_what_is_no_diff_is_told_with_its_line() -> None:
-    for text, expected in {
-        "": "no hunk",
-        "@@ -1 +1 @@\n-a\n+b\n": "line 1: a hunk without a file",
-        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n a\n": "changes nothing",
-        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nwhat\n": "line 6 is no line of a diff",
-        "rename from a\nrename to b\n": "line 1: rename is not supported",
-    }.items():
-        with pytest.raises(DiffError, match=expected):
-            parse_diff(text)
-
-
-LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\n", "-x\n", "+y\n", " z\n", "-- q\n"]), max_size=14)
-
-
-@given(LINES, LINES, st.booleans(), st.booleans())
-def test_a_diff_that_is_made_turns_the_old_text_into_the_new(
-    old_lines: list[str], new_lines: list[str], cut_old: bool, cut_new: bool
-) -> None:
-    old, new = "".join(old_lines), "".join(new_lines)
-    old, new = (old[:-1] if cut_old else old), (new[:-1] if cut_new else new)
-    diff = make_diff(old, new, "f", "f")
-    if old == new:
-        assert not diff
-        return
-    [part] = parse_diff(diff)
-    request: EditRequest = {
-        "path": "f",
-        "create": False,
-        "delete": False,
-        "edits": [Edit(old=h.old, new=h.new, everywhere=False, hunk=True, line=h.line) for h in part.hunks],
-    }
-    assert edit_bytes(old.encode(), request).data.decode() == new
-
-
 # -- size and time ----------------------------------------------------------------------------------------
 
 
@@ -454,170 +322,3 @@ def test_work_that_is_done_in_place_is_linear_whatever_the_text(text: str, old: 
     # Many times more than is done in place: with the square of the length it would not end.
     with pytest.raises(EditError):
         edited(text, (old, "y"))
-
-
-# -- a full disk ------------------------------------------------------------------------------------------
-
-_LIMITED = """
-async def main(run):
-    sys.dont_write_bytecode = True  # else the limit would cut the cached modules of everybody
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
-    print(json.dumps([await run(name, **arguments) for name, arguments in json.load(sys.stdin)]))
-"""
-
-
-@pytest.fixture
-def with_size_limit(program: Any) -> Any:
-    def run(cwd: Path, limit: int, *calls: tuple[str, dict[str, str]]) -> list[list[str]]:
-        ended = subprocess.run(
-            [*program(_LIMITED), str(cwd), str(limit)],
-            input=json.dumps(calls).encode(),
-            capture_output=True,
-            check=True,
-            timeout=100,
-        )
-        answer: list[list[str]] = json.loads(ended.stdout)
-        return answer
-
-    return run
-
-
-def test_a_file_that_may_not_grow_keeps_its_old_content_and_the_error_says_so(
-    bench: Any, with_size_limit: Any
-) -> None:
-    path = bench.workspace / "a.txt"
-    path.write_text("old\n" * 100)
-    grown = "new\n" * 5_000
-    results = with_size_limit(
-        bench.workspace,
-        4_096,
-        ("write_file", {"path": "a.txt", "content": grown}),
-        ("patch", {"path": "a.txt", "diff": "@@ -1,0 +2,1 @@\n" + "+new\n" * 3_000}),
-        ("write_file", {"path": "deep/new.txt", "content": grown}),
-        ("write_file", {"path": "small.txt", "content": "fits"}),
-    )
-    assert [status for status, _ in results] == ["error", "error", "error", "ok"]
-    assert "File too large; the old file is unchanged" in results[0][1]
-    assert "File too large; the old file is unchanged" in results[1][1]
-    assert "nothing was written" in results[2][1]
-    assert path.read_text() == "old\n" * 100
-    assert sorted(entry.name for entry in bench.workspace.iterdir()) == ["a.txt", "deep", "small.txt"]
-    assert not list((bench.workspace / "deep").iterdir())
-
-
-def test_a_disk_that_is_full_keeps_the_old_content(bench: Any, tmp_path: Path, with_size_limit: Any) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("platform: no file system may be mounted here")
-    try:
-        (disk / "a.txt").write_text("old\n" * 5_000)
-        results = with_size_limit(
-            disk,
-            1 << 30,
-            ("write_file", {"path": "a.txt", "content": "new\n" * 20_000}),
-            ("patch", {"path": "a.txt", "diff": "@@ -1,0 +2,1 @@\n" + "+new\n" * 15_000}),
-        )
-        assert [status for status, _ in results] == ["error", "error"]
-        assert all("No space left on device; the old file is unchanged" in text for _, text in results)
-        assert (disk / "a.txt").read_text() == "old\n" * 5_000
-        assert [entry.name for entry in disk.iterdir()] == ["a.txt"]
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_a_diff_of_several_files_for_which_the_disk_has_no_room_changes_none(
-    bench: Any, with_size_limit: Any
-) -> None:
-    (bench.workspace / "a.txt").write_text("a\n")
-    (bench.workspace / "b.txt").write_text("b\n")
-    grown = "".join(f"+{number}\n" for number in range(2_000))
-    diff = (
-        "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+A\n"
-        f"--- /dev/null\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-b\n{grown}"
-    )
-    [[status, text]] = with_size_limit(bench.workspace, 4_096, ("patch", {"diff": diff}))
-    assert status == "error"
-    assert "b.txt could not be written: File too large; the old file is unchanged, as are all others" in text
-    assert (bench.workspace / "a.txt").read_text() == "a\n"
-    assert sorted(entry.name for entry in bench.workspace.iterdir()) == ["a.txt", "b.txt"]
-
-
-def test_files_changed_before_one_that_can_not_be_put_in_place_are_restored(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a.txt", "gone.txt", "z.txt"):
-        (bench.workspace / name).write_bytes(b"\xef\xbb\xbfold\r\n")
-        (bench.workspace / name).chmod(0o751)
-    rename = files.OpenDirectory.replace
-
-    async def failing(self: files.OpenDirectory, old: str, new: str) -> None:
-        if new == "z.txt":
-            raise OSError(errno.EIO, "Input/output error")
-        await rename(self, old, new)
-
-    monkeypatch.setattr(files.OpenDirectory, "replace", failing)
-    text = refused(
-        bench,
-        diff="--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n"
-        "--- /dev/null\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n"
-        "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-old\n"
-        "--- a/z.txt\n+++ b/z.txt\n@@ -1 +1 @@\n-old\n+new\n",
-    )
-    assert (
-        "z.txt could not be written: Input/output error; the old file is unchanged, as are all others" in text
-    )
-    assert sorted(entry.name for entry in bench.workspace.iterdir()) == ["a.txt", "gone.txt", "z.txt"]
-    for name in ("a.txt", "gone.txt", "z.txt"):
-        assert (bench.workspace / name).read_bytes() == b"\xef\xbb\xbfold\r\n"
-        assert stat.S_IMODE((bench.workspace / name).stat().st_mode) == 0o751
-
-
-def test_one_file_by_two_names_in_a_diff_is_refused_before_anything_changes(bench: Any, file: Path) -> None:
-    before = file.read_text()
-    part = "--- a/{0}\n+++ b/{0}\n@@\n-def {1}(x):\n+def {1}(y):\n"
-    text = refused(bench, diff=part.format("a.py", "f") + part.format("./a.py", "g"))
-    assert "a.py and ./a.py are the same file" in text
-    assert file.read_text() == before
-    many = "".join(
-        f"--- /dev/null\n+++ b/f{n}\n@@ -0,0 +1 @@\n+x\n" for n in range(patch_module.MAX_FILES + 1)
-    )
-    assert "changes 101 files, at most 100" in refused(bench, diff=many)
-    assert [entry.name for entry in bench.workspace.iterdir()] == ["a.py"]
-
-
-def test_a_patch_that_is_cancelled_leaves_the_old_file_and_no_process(
-    bench: Any, run_async: Any, wait_until: Any
-) -> None:
-    path = bench.workspace / "big.txt"
-    before = "a\n" * 2_000_000
-    path.write_text(before)
-
-    async def main() -> None:
-        executor = bench.executor("file")
-        arguments = {"path": "big.txt", "old_string": "b", "new_string": "c"}
-        round_ = asyncio.ensure_future(bench.outcome(executor, bench.call("patch", arguments)))
-        await wait_until(lambda: _editors(str(sys.executable)))
-        round_.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await round_
-        assert not _editors(str(sys.executable))
-        await executor.close()
-
-    run_async(main())
-    assert path.read_text() == before
-
-
-def _editors(python: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[:1] == [python.encode()] and words[-2:-1] == [b"edit"]:
-            found.append(entry.name)
-    return found
