@@ -127,6 +127,7 @@ ONCE = frozenset(
         "hermes-store/tests/postgres/test_moving.py",
         "hermes-store/tests/postgres/test_silent_servers.py",
         "hermes-store/tests/postgres/test_waiting_appends.py",
+        "hermes-store/tests/test_hermes_state_files.py",
         "hermes-store/tests/test_transfer.py",
         "hermes-store/tests/test_upkeep.py",
         "hermes-tools/tests/test_memory.py",

@@ -7,7 +7,7 @@ from hermes_store import SessionDB
 from postgres.server import MakeStore
 from postgres.test_both_back_ends import load
 
-transfer = load("test_transfer")
+transfer, state_files = load("test_transfer"), load("test_hermes_state_files")
 
 
 def test_from_sqlite_to_postgres_and_back(make_store: MakeStore, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_from_postgres_to_sqlite_and_back(make_store: MakeStore, schema: str, tm
 def test_the_file_of_hermes_agent_goes_into_postgres_as_into_sqlite(
     make_store: MakeStore, tmp_path: Path
 ) -> None:
-    transfer.make_hermes_state(tmp_path / "state.db")
+    state_files.make_hermes_state(tmp_path / "state.db")
 
     async def main() -> None:
         async with make_store() as db, SessionDB(tmp_path / "s.db") as file:
