@@ -95,6 +95,8 @@ SLOW = frozenset(
         "hermes-tools/tests/test_search.py",
         "hermes-tools/tests/test_terminal.py",
         "hermes-tools/tests/test_web.py",
+        "hermes-tools/tests/test_web_addresses.py",
+        "hermes-tools/tests/test_web_pages.py",
         "hosts/test_http_host.py",
         "turns/test_compressed_sessions.py::test_a_process_killed_while_it_compresses_leaves_a_session_that_goes_on",
     }
