@@ -77,8 +77,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_wire_outcomes.test_a_finish_that_hides_its_calls",
     ),
     "an error event in the middle": (
-        "test_anthropic_stream.test_an_error_event_mid_stream_is_a_typed_error",
-        "test_anthropic_stream.test_text_before_an_error_event_is_told_before_the_error",
+        "test_anthropic_stream_trouble.test_an_error_event_mid_stream_is_a_typed_error",
+        "test_anthropic_stream_trouble.test_text_before_an_error_event_is_told_before_the_error",
         "test_wire_outcomes.test_an_error_in_the_middle_is_typed_and_what_came_before_is_told",
     ),
     "responses that end incomplete or failed, streamed and plain": (
