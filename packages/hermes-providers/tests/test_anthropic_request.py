@@ -1,101 +1,32 @@
-"""Requests on the Messages wire."""
+"""Requests on the Messages wire: messages, results, tools, thinking and the other options."""
 
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Raw
-from msgspec.structs import replace
 
-from anthropic_help import MODEL, ORIGIN, ask, body, builder, replay, unmarked, wire, wired
+from anthropic_help import MODEL, ask, body, builder, replay, unmarked, wire, wired
+from anthropic_requests import CALL, CALL_2, CASES, HI, LIST, PICTURE, SCHEMA, SPEC, THINKING, USE, round_of
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
     ConfigurationError,
     ErrorKind,
-    Message,
     MessageLog,
     ProviderError,
     SystemMessage,
     ToolCall,
     ToolMessage,
-    ToolSpec,
     UserMessage,
-    encode_messages,
 )
-from hermes_messages.parts import AudioPart, FilePart, ImagePart, OpaquePart, Origin, Replay, TextPart
-from hermes_providers.refusals import Refusals
+from hermes_messages.parts import Origin, TextPart
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
-from wire_help import ODD_ROUND, ODD_SPEC
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic"
-SPEC = ToolSpec.from_schema(
-    "read_file", "Read a text file.", {"type": "object", "properties": {"path": {"type": "string"}}}
-)
-LIST = ToolSpec.from_schema("list_files", "", {"properties": {}})
-PICTURE = ImagePart("data:image/png;base64,AAAA")
-CALL = ToolCall("toolu_1", "read_file", '{"path": "x"}')
-CALL_2 = ToolCall("toolu_2", "list_files", "{}")
-THINKING = {"type": "thinking", "thinking": "Look.", "signature": "sigA"}
-THINKING_2 = {"type": "thinking", "thinking": "And list.", "signature": "sigB"}
-USE = {"type": "tool_use", "id": "toolu_1", "name": "read_file"}
-USE_2 = {"type": "tool_use", "id": "toolu_2", "name": "list_files"}
-SCHEMA = Raw(b'{"type":"object","properties":{"n":{"type":"integer","minimum":1}},"required":["n"]}')
-HI = UserMessage("hi")
-
-
-def round_of(*calls: ToolCall, blocks: Replay | None = None, text: str | None = None) -> list[Message]:
-    answer = AssistantMessage(content=text, tool_calls=calls, replay=blocks)
-    return [answer, *(ToolMessage(call.id, f"result of {call.name}") for call in calls)]
-
-
-INTERLEAVED = replay(THINKING, USE, THINKING_2, USE_2)
-
-CASES: dict[str, ChatRequest] = {
-    "odd_tools": ask(*ODD_ROUND, tools=(ODD_SPEC,)),
-    "tool_round": ask(
-        SystemMessage("Be brief."),
-        HI,
-        *round_of(CALL, CALL_2, text="I look."),
-        tools=(SPEC, LIST),
-        temperature=0.5,
-        stop=("END", " "),
-        max_tokens=100,
-        parallel_tool_calls=False,
-    ),
-    "interleaved_thinking": ask(
-        HI, *round_of(CALL, CALL_2, blocks=INTERLEAVED), tools=(SPEC, LIST), reasoning_effort="medium"
-    ),
-    "adaptive_thinking": ask(HI, model="claude-opus-5-5", reasoning_effort="high", temperature=0.2),
-    "schema": ask(HI, response_schema=SCHEMA),
-    "schema_by_tool": ask(HI, response_schema=SCHEMA, model="claude-opus-4-1"),
-    "images_and_files": ask(
-        UserMessage(
-            (
-                TextPart("What is this?"),
-                PICTURE,
-                ImagePart("https://host.example/a.png"),
-                FilePart(data="data:application/pdf;base64,JVBE", filename="a.pdf"),
-                FilePart(file_id="file_1"),
-                AudioPart("AAAA", "wav"),
-            )
-        )
-    ),
-    "image_result": ask(
-        HI,
-        AssistantMessage(tool_calls=(CALL,)),
-        ToolMessage("toolu_1", (PICTURE,), status="error"),
-        tools=(SPEC,),
-    ),
-    "steer_note_behind_results": ask(HI, *round_of(CALL), UserMessage("hurry"), tools=(SPEC,)),
-    "summary_without_tools": ask(HI, *round_of(CALL), UserMessage("Summarise.")),
-}
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
@@ -220,101 +151,6 @@ def test_text_parts_of_a_result_are_one_string() -> None:
     content = (TextPart("a"), TextPart("b"))
     result = wired(HI, AssistantMessage(tool_calls=(CALL,)), ToolMessage("toolu_1", content))[2]["content"][0]
     assert result["content"] == "ab"
-
-
-def test_interleaved_thinking_keeps_its_order() -> None:
-    content = wired(HI, *round_of(CALL, CALL_2, blocks=INTERLEAVED), reasoning_effort="low")[1]["content"]
-    assert content == [
-        THINKING,
-        USE | {"input": {"path": "x"}},
-        THINKING_2,
-        USE_2 | {"input": {}},
-    ]
-
-
-def test_thinking_goes_back_byte_for_byte() -> None:
-    raw = b'{"type":"thinking","thinking":"caf\\u00e9 \\/ \\u2028","signature":"Ep\\/+=="}'
-    sent = builder().build(ask(HI, *round_of(CALL, blocks=replay(raw, USE))))
-    assert raw in sent
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        Origin("openrouter", "openrouter.ai", MODEL),
-        Origin("anthropic", "proxy.example", MODEL),
-        Origin("anthropic", "api.anthropic.com", "claude-opus-5"),
-    ],
-)
-def test_signature_from_another_origin_is_left_out_of_the_request_copy(origin: Origin) -> None:
-    messages = [HI, *round_of(CALL, blocks=replay(THINKING, USE, origin=origin), text="I look.")]
-    stored = encode_messages(messages)
-    content = wired(*messages)[1]["content"]
-    assert [block["type"] for block in content] == ["text", "tool_use"]
-    assert encode_messages(messages) == stored
-
-
-def test_profile_may_let_foreign_thinking_through() -> None:
-    other_model = replay(THINKING, USE, origin=Origin("anthropic", "api.anthropic.com", "claude-opus-5"))
-    other_host = replay(THINKING, USE, origin=Origin("minimax", "api.minimax.io", "m2"))
-    for quirk, blocks, kinds in (
-        ("same_host", other_model, ["thinking", "tool_use"]),
-        ("same_host", other_host, ["tool_use"]),
-        ("any", other_host, ["thinking", "tool_use"]),
-    ):
-        quirks = AnthropicQuirks(replay=quirk)  # type: ignore[arg-type]  # a table of literals
-        content = wired(HI, *round_of(CALL, blocks=blocks), quirks=quirks)[1]["content"]
-        assert [block["type"] for block in content] == kinds
-
-
-def test_a_thinking_block_that_was_cut_off_is_not_sent() -> None:
-    blocks = replay({"type": "thinking", "thinking": "half", "signature": ""}, {"type": "text", "text": "a"})
-    answer = AssistantMessage("a", replay=blocks)
-    assert wired(HI, answer, HI)[1]["content"] == [{"type": "text", "text": "a"}]
-    kept = wired(HI, answer, HI, quirks=AnthropicQuirks(unsigned_thinking=True))[1]["content"]
-    assert kept[0]["type"] == "thinking"
-
-
-def test_output_only_fields_do_not_come_back_as_input() -> None:
-    blocks = replay(
-        THINKING | {"estimated_tokens": 5},
-        {"type": "text", "text": "a", "citations": None, "parsed_output": {"n": 1}},
-        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}, "took_ms": 3},
-        {"type": "redacted_thinking", "data": "xyz", "note": "?"},
-    )
-    content = wired(HI, AssistantMessage("a", replay=blocks), HI)[1]["content"]
-    assert content == [
-        THINKING,
-        {"type": "text", "text": "a"},
-        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
-        {"type": "redacted_thinking", "data": "xyz"},
-    ]
-
-
-def test_calls_that_the_message_does_not_hold_do_not_come_back() -> None:
-    content = wired(HI, *round_of(CALL_2, blocks=INTERLEAVED))[1]["content"]
-    assert [block.get("id") for block in content if block["type"] == "tool_use"] == ["toolu_2"]
-
-
-def test_calls_that_got_other_ids_take_the_places_of_the_hosts() -> None:
-    twice = replay(THINKING, USE, THINKING_2, USE)
-    renamed = ToolCall("toolu_1_2", "read_file", '{"path": "y"}')
-    content = wired(HI, *round_of(CALL, renamed, blocks=twice))[1]["content"]
-    assert [block.get("id", "-") for block in content] == ["-", "toolu_1", "-", "toolu_1_2"]
-
-
-def test_edited_text_wins_over_the_hosts_blocks() -> None:
-    blocks = replay(THINKING, {"type": "text", "text": "long text"}, USE)
-    content = wired(HI, *round_of(CALL, blocks=blocks, text="short"))[1]["content"]
-    assert [block.get("text") for block in content] == [None, "short", None]
-    without = replay(THINKING, USE)
-    content = wired(HI, *round_of(CALL, blocks=without, text="added"))[1]["content"]
-    assert [block["type"] for block in content] == ["thinking", "text", "tool_use"]
-
-
-def test_blocks_that_can_not_be_read_are_as_good_as_none() -> None:
-    broken = Replay(ORIGIN, "anthropic_messages", (Raw(b"[1]"),))
-    assert [b["type"] for b in wired(HI, *round_of(CALL, blocks=broken))[1]["content"]] == ["tool_use"]
 
 
 def test_system_text_is_top_level_and_comes_first_only() -> None:
@@ -458,57 +294,6 @@ def test_extra_body_is_merged_last_and_what_is_ours_is_refused() -> None:
         builder(extra_body=Raw(b'{"messages":[]}'))
 
 
-def markers(value: Any) -> list[dict[str, Any]]:
-    match value:
-        case dict():
-            own = [value["cache_control"]] if "cache_control" in value else []
-            return own + [found for item in value.values() for found in markers(item)]
-        case list():
-            return [found for item in value for found in markers(item)]
-        case _:
-            return []
-
-
-def test_cache_markers_stand_at_the_joints() -> None:
-    sent = body(SystemMessage("S"), HI, *round_of(CALL), *round_of(CALL_2), tools=(SPEC, LIST))
-    assert len(markers(sent)) == 4
-    assert "cache_control" in sent["tools"][-1]
-    assert "cache_control" in sent["system"][-1]
-    places = [bool(markers(message)) for message in sent["messages"]]
-    assert places == [False, False, True, False, True]
-    long_lived = body(HI, quirks=AnthropicQuirks(cache_ttl="1h"))
-    assert markers(long_lived) == [{"type": "ephemeral", "ttl": "1h"}]
-    assert markers(body(HI, quirks=AnthropicQuirks(cache_markers=False))) == []
-
-
-def test_there_are_never_more_than_four_cache_markers() -> None:
-    own = OpaquePart(Raw(b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}'))
-    history = (SystemMessage("S"), UserMessage((own,)), *round_of(CALL), UserMessage((own, own)))
-    sent = body(*history, tools=(SPEC,), extra_body=Raw(b'{"cache_control":{"type":"ephemeral"}}'))
-    assert len(markers(sent)) == 4
-    assert "cache_control" in sent
-
-
-def test_a_thinking_block_never_gets_a_cache_marker() -> None:
-    blocks = replay({"type": "text", "text": "a"}, THINKING)
-    sent = body(HI, AssistantMessage("a", replay=blocks))
-    assert "cache_control" not in sent["messages"][-1]["content"][-1]
-    assert "cache_control" in sent["messages"][0]["content"][-1]
-
-
-def test_markers_that_a_model_refused_are_not_sent_again() -> None:
-    refusals = Refusals()
-    refusals.note(MODEL, "cache_control")
-    assert b"cache_control" not in builder(refusals=refusals).build(ask(HI))
-
-
-def test_building_changes_nothing_in_the_messages() -> None:
-    messages: list[Message] = [HI, *round_of(ToolCall("a b", "f", '{"a": "x\ny"}'), blocks=INTERLEAVED)]
-    stored = encode_messages(messages)
-    builder().build(ask(*messages))
-    assert encode_messages(messages) == stored
-
-
 def test_unknown_keys_and_names_stay_at_home() -> None:
     sent = wired(UserMessage("hi", name="eve", extra=Raw(b'{"foo":1}')))
     assert sent == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
@@ -528,60 +313,3 @@ def test_addresses_and_headers() -> None:
     made = wire(AnthropicQuirks(beta=("a-1", "b-2")))
     assert made.headers == {"anthropic-version": "2023-06-01", "anthropic-beta": "a-1,b-2"}
     assert made.builder.url(ask(HI)) == "https://api.anthropic.com/v1/messages"
-
-
-TURNS = st.lists(
-    st.sampled_from(
-        [
-            (HI,),
-            (UserMessage("again"),),
-            (AssistantMessage("answer"),),
-            tuple(round_of(CALL, CALL_2, blocks=INTERLEAVED)),
-            tuple(round_of(CALL, text="text")),
-            (AssistantMessage(" "),),
-        ]
-    ),
-    min_size=1,
-    max_size=8,
-)
-
-
-def without_markers(sent: bytes) -> bytes:
-    return sent.replace(b',"cache_control":{"type":"ephemeral"}', b"")
-
-
-@given(turns=TURNS)
-def test_consecutive_bodies_share_their_bytes_up_to_the_last_closed_segment(turns: Any) -> None:
-    made, log = builder(), MessageLog([SystemMessage("S"), HI])
-    earlier: list[bytes] = []
-    for turn in turns:
-        log.extend(replace(message) for message in turn)  # no log holds one object twice
-        sent = without_markers(made.build(ChatRequest(model=MODEL, history=log.view(), tools=(SPEC, LIST))))
-        fresh = without_markers(builder().build(ask(*log.view(), tools=(SPEC, LIST))))
-        assert sent == fresh, "kept bytes are those of a fresh encoding"
-        roles = [message["role"] for message in json.loads(sent)["messages"]]
-        assert roles == [("user", "assistant")[place % 2] for place in range(len(roles))]
-        earlier.append(sent)
-    for before, after in pairwise(earlier):
-        # the open last turn may grow; everything in front of it stays
-        closed = before.rfind(b',{"role":"user","content":[') if before.count(b'"role"') > 1 else 0
-        assert after.startswith(before[: max(closed, before.index(b'"messages":['))])
-
-
-def test_the_whole_earlier_body_is_a_prefix_in_a_tool_loop() -> None:
-    made, log = builder(), MessageLog([SystemMessage("S"), HI])
-    bodies: list[bytes] = []
-    for place in range(4):
-        request = ChatRequest(model=MODEL, history=log.view(), tools=(SPEC, LIST))
-        bodies.append(without_markers(made.build(request)))
-        log.extend(round_of(ToolCall(f"toolu_{place}", "read_file", "{}")))
-    for before, after in pairwise(bodies):
-        assert after.startswith(before.removesuffix(b"]}"))
-
-
-def test_a_long_history_is_encoded_once() -> None:
-    made, log = builder(), MessageLog([HI])
-    for place in range(50):
-        log.extend(round_of(ToolCall(f"toolu_{place}", "read_file", "{}")))
-        made.build(ChatRequest(model=MODEL, history=log.view(), tools=(SPEC,)))
-    assert made.encode_calls <= 2 * 50 + 2

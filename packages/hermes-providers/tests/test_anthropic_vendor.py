@@ -13,12 +13,12 @@ import pytest
 from msgspec import Raw
 
 from anthropic_help import MODEL, builder, read, read_plain
+from anthropic_requests import CASES
 from anthropic_streams import STREAMS
 from byte_server import ByteServer, plain, stream
 from hermes_messages import ChatResponse
 from hermes_messages.parts import content_text
 from hermes_providers.wire.anthropic_pause import continued
-from test_anthropic_request import CASES
 
 _WHY = "not installed: anthropic (dependency group vendor-types)"
 anthropic: Any = pytest.importorskip("anthropic", reason=_WHY)

@@ -113,10 +113,10 @@ CASES: dict[str, tuple[str, ...]] = {
     "reasoning blocks reordered or from elsewhere": (
         "test_request.test_reasoning_blocks_go_back_to_their_origin_alone",
         "test_request.test_one_builder_keeps_models_apart",
-        "test_anthropic_request.test_interleaved_thinking_keeps_its_order",
+        "test_anthropic_replay.test_interleaved_thinking_keeps_its_order",
         "test_anthropic_stream.test_interleaved_thinking_is_kept_in_order_with_its_signatures",
-        "test_anthropic_request.test_signature_from_another_origin_is_left_out_of_the_request_copy",
-        "test_anthropic_request.test_profile_may_let_foreign_thinking_through",
+        "test_anthropic_replay.test_signature_from_another_origin_is_left_out_of_the_request_copy",
+        "test_anthropic_replay.test_profile_may_let_foreign_thinking_through",
         "test_switching_hosts.test_back_on_the_first_host_everything_is_as_it_was",
     ),
     "Gemini's thought signatures beside parallel calls": (
