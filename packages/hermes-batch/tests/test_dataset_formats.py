@@ -19,7 +19,7 @@ import zstandard
 
 from hermes_batch import BatchRunner, DatasetError, dataset_formats
 from hermes_batch.dataset import read_dataset, scan_dataset
-from hermes_batch.dataset_formats import dataset_lines, form_of
+from hermes_batch.dataset_formats import LONGEST_LINE, dataset_lines, form_of
 from hermes_batch.rows import BadRow, PromptRow
 from hermes_batch.testing import ScriptedAgents, conversation
 
@@ -127,6 +127,19 @@ async def test_a_line_that_would_fill_the_memory_is_one_row_that_can_not_be_used
         assert long.content_hash == hashlib.sha256(bytes(length)).hexdigest()[:32]
         assert isinstance(good, PromptRow)
         assert (good.line, good.turns) == (2, ("a",))
+
+
+@in_a_loop
+async def test_a_packed_line_of_one_letter_is_not_unpacked_in_one_piece(tmp_path: Path) -> None:
+    path = tmp_path / "rows.zst"
+    packer = zstandard.ZstdCompressor().compressobj()
+    long = [packer.compress(b"a" * (1 << 20)) for _ in range((LONGEST_LINE >> 20) + 1)]
+    path.write_bytes(b"".join([*long, packer.compress(b'\n{"prompt": "a"}\n'), packer.flush()]))
+    async with aclosing(read_dataset(path)) as rows:
+        bad, good = [row async for row in rows]
+    assert isinstance(bad, BadRow)
+    assert bad.reason.endswith("bytes are too long for a row")
+    assert isinstance(good, PromptRow)
 
 
 @in_a_loop
