@@ -1,7 +1,9 @@
 """What a record says of the tools that were called."""
 
 from hermes_batch.records import ToolStats
-from hermes_batch.row_records import UNKNOWN_TOOL, count_tools
+from hermes_batch.row_records import UNKNOWN_TOOL, count_tools, outcome_of_result, record_of
+from hermes_batch.rows import PromptRow, read_row
+from hermes_batch.testing import conversation
 from hermes_messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 
@@ -27,3 +29,15 @@ def test_names_that_the_model_invented_are_counted_under_one_name() -> None:
         ToolMessage("1", "unknown tool", status="error"),
     ]
     assert count_tools(transcript, ["read"])[0] == {UNKNOWN_TOOL: ToolStats(1, 0, 1), "read": ToolStats()}
+
+
+def test_a_tool_told_of_in_half_a_character_does_not_cost_the_conversation() -> None:
+    row = read_row(b'{"prompt": "go"}', index=0, line_number=1)
+    assert isinstance(row, PromptRow)
+    result = conversation("go", answer="done")
+    result["tools"] = [
+        {"type": "function", "function": {"name": "t", "description": "half \ud800", "parameters": {}}}
+    ]
+    record = record_of(row, outcome_of_result(result), session_id="s")
+    assert [step.from_ for step in record.conversations] == ["system", "human", "gpt"]
+    assert "half \ufffd" in record.conversations[0].value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -196,9 +197,10 @@ def _steps(
         said = [UserMessage(turn) if isinstance(turn, str) else turn for turn in row.turns]
         return to_trajectory([*instructions, *messages_from_dicts(row.history), *said], ())
     conversation = [message for message in transcript if not isinstance(message, SystemMessage)]
-    if instructions:
-        return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
-    return [*_tools_alone(msgspec.json.encode(tools)), *to_trajectory(conversation, ())]
+    if not instructions:
+        with suppress(TypeError, ValueError):  # what is no JSON, half a character even, is told all the same
+            return [*_tools_alone(msgspec.json.encode(tools)), *to_trajectory(conversation, ())]
+    return to_trajectory([*instructions, *conversation], [_tool_spec(tool) for tool in tools])
 
 
 @lru_cache(maxsize=64)
