@@ -7,7 +7,6 @@ import errno
 import json
 import stat
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from hermes_tools import files
 from patch_help import refused
+from standalone_help import at_work
 
 pytestmark = pytest.mark.usefixtures("patient_patches")
 
@@ -147,24 +147,12 @@ def test_a_patch_that_is_cancelled_leaves_the_old_file_and_no_process(
         executor = bench.executor("file")
         arguments = {"path": "big.txt", "old_string": "b", "new_string": "c"}
         round_ = asyncio.ensure_future(bench.outcome(executor, bench.call("patch", arguments)))
-        await wait_until(lambda: _editors(str(sys.executable)))
+        await wait_until(lambda: at_work("edit"))
         round_.cancel()
         with pytest.raises(asyncio.CancelledError):
             await round_
-        assert not _editors(str(sys.executable))
+        assert not at_work("edit")
         await executor.close()
 
     run_async(main())
     assert path.read_text() == before
-
-
-def _editors(python: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[:1] == [python.encode()] and words[-2:-1] == [b"edit"]:
-            found.append(entry.name)
-    return found

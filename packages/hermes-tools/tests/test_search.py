@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes_tools.builtin import search_files as search_module
 from hermes_tools.standalone.ignore_rules import IgnoreRules
+from standalone_help import at_work
 
 
 def search(bench: Any, pattern: str, **more: Any) -> list[str]:
@@ -132,28 +132,14 @@ def test_a_search_that_is_cancelled_leaves_no_process(bench: Any, run_async: Any
         round_ = asyncio.ensure_future(
             bench.outcome(executor, bench.call("search_files", {"pattern": r"^(a+)+b$"}))
         )
-        await wait_until(search_processes)
+        await wait_until(lambda: at_work("search"))
         round_.cancel()
         with pytest.raises(asyncio.CancelledError):
             await round_
-        assert not search_processes()
+        assert not at_work("search")
         await executor.close()
 
     run_async(main())
-
-
-def search_processes() -> list[str]:
-    """The searches that this process has started; another run of the tests may have its own."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        try:
-            line = Path("/proc", name, "cmdline").read_text(errors="replace")
-            parent = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
-        except OSError:
-            continue
-        if line.endswith("\0search\0") and int(parent) == os.getpid():
-            found.append(name)
-    return found
 
 
 @pytest.mark.parametrize(
