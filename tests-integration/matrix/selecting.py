@@ -122,6 +122,7 @@ ONCE = frozenset(
         "hermes-providers/tests/test_gemini_vendor.py",
         "hermes-providers/tests/test_growth.py",
         "hermes-providers/tests/test_import_cost.py",
+        "hermes-providers/tests/test_responses_outcomes.py",
         "hermes-providers/tests/test_responses_stream.py",
         "hermes-providers/tests/test_responses_vendor.py",
         "hermes-providers/tests/test_vendor_streams.py",

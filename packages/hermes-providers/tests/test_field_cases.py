@@ -82,8 +82,8 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_wire_outcomes.test_an_error_in_the_middle_is_typed_and_what_came_before_is_told",
     ),
     "responses that end incomplete or failed, streamed and plain": (
-        "test_responses_stream.test_incomplete_response",
-        "test_responses_stream.test_failed_response_is_a_classified_error",
+        "test_responses_outcomes.test_incomplete_response",
+        "test_responses_outcomes.test_failed_response_is_a_classified_error",
         "test_responses_stream.test_plain_answer_is_read_as_the_stream_is",
     ),
     "an answer that the host paused": (

@@ -26,20 +26,10 @@ from hermes_messages import (
 from hermes_messages.parts import FilePart, ImagePart, TextPart
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers.entry_points import openai as our_openai
-from test_responses_request import (
-    CALL,
-    CALL_ITEM,
-    PICTURE,
-    REASONING,
-    builder,
-    replayed,
-    round_with,
-    text_item,
-)
-from test_responses_stream import (
+from responses_streams import (
     CALL as STREAMED_CALL,
 )
-from test_responses_stream import (
+from responses_streams import (
     CREATED,
     IN_PROGRESS,
     USAGE,
@@ -53,6 +43,16 @@ from test_responses_stream import (
     reasoning_events,
     response,
     text_events,
+)
+from test_responses_request import (
+    CALL,
+    CALL_ITEM,
+    PICTURE,
+    REASONING,
+    builder,
+    replayed,
+    round_with,
+    text_item,
 )
 from wire_help import KEY, ODD_ROUND, ODD_SPEC, SPEC, answer, ask
 
