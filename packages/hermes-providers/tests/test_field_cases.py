@@ -120,13 +120,13 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_switching_hosts.test_back_on_the_first_host_everything_is_as_it_was",
     ),
     "Gemini's thought signatures beside parallel calls": (
-        "test_gemini_request.test_one_response_stays_one_content_with_its_signature_where_it_was",
-        "test_gemini_request.test_dummy_signature_only_on_the_first_call_of_a_step_of_the_current_turn",
-        "test_gemini_request.test_real_signatures_are_never_joined_by_a_dummy",
+        "test_gemini_replay.test_one_response_stays_one_content_with_its_signature_where_it_was",
+        "test_gemini_replay.test_dummy_signature_only_on_the_first_call_of_a_step_of_the_current_turn",
+        "test_gemini_replay.test_real_signatures_are_never_joined_by_a_dummy",
         "test_gemini_stream.test_signatures_are_kept_on_exactly_the_part_that_had_them",
     ),
     "Gemini's ids by generation, and alternation": (
-        "test_gemini_request.test_ids_go_to_the_generations_that_know_them",
+        "test_gemini_replay.test_ids_go_to_the_generations_that_know_them",
         "test_gemini_request.test_consecutive_contents_of_one_role_are_joined",
     ),
     "reasoning items of Responses and their neighbours": (

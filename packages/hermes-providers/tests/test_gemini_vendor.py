@@ -25,9 +25,9 @@ from gemini_help import (
     chunk,
     read_plainly,
 )
+from gemini_requests import OTHER, PICTURE, own_round, rounds
 from hermes_messages import ChatRequest, ChatResponse, SystemMessage, ToolMessage, ToolSpec, UserMessage
 from hermes_messages.parts import AudioPart, FilePart, ImagePart, TextPart
-from test_gemini_request import OTHER, PICTURE, own_round, rounds
 from wire_help import KEY, ODD_ROUND, ODD_SPEC, SPEC
 
 _WHY = "not installed: google-genai (dependency group vendor-types)"
