@@ -367,3 +367,35 @@ def test_stopped_anywhere_a_steer_note_and_a_follow_up_each_arrive_once(stop: st
         assert k > 30
 
     asyncio.run(main())
+
+
+@pytest.mark.usefixtures("long_closes")
+@pytest.mark.parametrize("earlier", [False, True])
+def test_one_that_is_asked_for_while_the_agent_is_closed_opens_it_no_more(*, earlier: bool) -> None:
+    async def main() -> None:
+        asked: list[FollowUp] = []
+        begun = asyncio.Event()
+
+        async def wait(_: JsonObject) -> str:
+            if earlier:
+                assert agent.follow_up("never").withdraw()
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                asked.append(agent.follow_up("go on"))
+            return "unreached"
+
+        agent, store = make(calls(call("wait")), text("never"), tools=SimpleExecutor({"wait": wait}))
+        turn = asyncio.create_task(agent.run_conversation("go"))
+        await begun.wait()
+        async with asyncio.timeout(300):  # less than this close waits for what does not end
+            await agent.close()
+        assert (await turn)["turn_exit_reason"] == "interrupted"
+        (follow_up,) = asked
+        with pytest.raises(asyncio.CancelledError):
+            await follow_up
+        assert said(store) == ["go"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())

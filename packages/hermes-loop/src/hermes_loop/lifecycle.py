@@ -106,9 +106,9 @@ class Lifecycle:
             try:
                 if not self._is_idle(bound):
                     # The task of the follow-ups, whose last turn asked for this, can not wait for itself.
-                    joined = None if self.follow_ups is None or self.follow_ups.runs_here else self.follow_ups
+                    joins = self.follow_ups is None or not self.follow_ups.runs_here
                     # Not cut short by a cancellation: the turn still needs what is about to be closed.
-                    await finish_despite_cancel(lambda: self._end_work(bound, joined), CLOSE_BOUNDS)
+                    await finish_despite_cancel(lambda: self._end_work(bound, joins=joins), CLOSE_BOUNDS)
             finally:
                 self.is_open = False
                 try:
@@ -127,12 +127,12 @@ class Lifecycle:
         follow_ups = self.follow_ups
         return not bound.turns.locked() and self.background.idle and (follow_ups is None or follow_ups.idle)
 
-    async def _end_work(self, bound: LoopBound, joined: FollowUps | None) -> None:
+    async def _end_work(self, bound: LoopBound, *, joins: bool) -> None:
         if self.follow_ups is not None:
             self.follow_ups.refuse()
         await self._end_running_turn(bound)
-        if joined is not None:
-            await joined.join(CLOSE_LIMIT_S)
+        if joins and self.follow_ups is not None:  # perhaps made by the turn as it ended
+            await self.follow_ups.join(CLOSE_LIMIT_S)
         await self.background.cancel(CLOSE_LIMIT_S)
 
     async def _end_running_turn(self, bound: LoopBound) -> None:
