@@ -499,6 +499,24 @@ def test_without_leases_a_lock_keeps_the_agents_of_this_process_apart(
     assert caplog.text.count("has no turn leases") == 2
 
 
+class WithoutLeases(MemoryStore):
+    """Takes back what it inherits."""
+
+    try_acquire_session_turn_lease = None  # type: ignore[assignment]
+    suspend_round = None  # type: ignore[assignment]
+
+
+def test_a_store_that_takes_an_inherited_ability_back_is_not_asked_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with make(WithoutLeases(), text("1")) as agent:
+            assert (await agent.run_conversation("a"))["final_response"] == "1"
+
+    asyncio.run(main())
+    assert "has no turn leases" in caplog.text
+
+
 def test_a_new_system_message_builds_the_prompt_anew_and_the_same_one_does_not() -> None:
     async def main() -> None:
         store = MemoryStore()
