@@ -275,6 +275,16 @@ def test_lone_surrogates_never_reach_a_row() -> None:
     json.dumps(to_openai_row([UserMessage(bad), AssistantMessage(bad, (call,))]), ensure_ascii=False).encode()
 
 
+def test_a_schema_that_a_strict_reader_refuses_spoils_no_row() -> None:
+    schema = b'{"description":"x\\ud83dy","maximum":1e400,"default":NaN}'
+    tools = [ToolSpec("f", "does f", msgspec.Raw(schema))]
+    rows = to_trajectory([UserMessage("hi")], tools)
+    assert "x\ufffdy" in rows[0]["value"]
+    assert "Infinity" in rows[0]["value"]
+    json.dumps(rows, ensure_ascii=False).encode()
+    assert "x\ufffdy" in to_openai_row([UserMessage("hi")], tools)["tools"]
+
+
 # Rows of other writers
 
 

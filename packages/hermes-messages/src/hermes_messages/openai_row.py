@@ -133,6 +133,14 @@ def tool_definition(tool: ToolSpec) -> JsonObject:
     function: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": msgspec.json.decode(tool.parameters),
+        "parameters": _schema(tool),
     }
     return {"type": "function", "function": function}
+
+
+def _schema(tool: ToolSpec) -> JsonValue:
+    try:
+        schema: JsonValue = msgspec.json.decode(tool.parameters)
+    except msgspec.DecodeError:  # it reads no escaped lone surrogate, no NaN, and no number that is too large
+        schema = json.loads(bytes(tool.parameters))
+    return schema
