@@ -128,6 +128,8 @@ class TestOptions:
 
     def test_the_key_is_in_no_repr(self) -> None:
         agent = AIAgent(provider="x", api_key="sk-very-secret")
+        pretty = dict(agent._options.__rich_repr__())
+        assert pretty == {"provider": "x", "model": None}
         assert "sk-very-secret" not in repr(agent) + repr(agent._options)
 
 

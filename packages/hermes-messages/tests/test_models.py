@@ -27,7 +27,7 @@ from hermes_messages import (
     encode_messages,
     protocols,
 )
-from hermes_messages.protocols import ProviderOptions, SessionInfo
+from hermes_messages.protocols import ExecutorOptions, ProviderOptions, SessionInfo
 from message_strategies import any_messages
 
 
@@ -112,8 +112,18 @@ def test_tool_schema_bytes_are_the_same_in_each_request() -> None:
 
 
 def test_provider_options_hide_the_key() -> None:
-    options = ProviderOptions(api_key="sk-secret", settings={"header": "sk-secret"})
+    options = ProviderOptions(
+        base_url="http://u:sk-secret@h/v1", api_key="sk-secret", settings={"header": "sk-secret"}
+    )
     assert "sk-secret" not in repr(options)
+    assert "sk-secret" not in repr(dict(options.__rich_repr__()))
+
+
+def test_what_holds_credentials_for_the_tools_hides_them_from_pretty_printers() -> None:
+    options = ExecutorOptions(cwd="/w", secrets=("sk-secret",))
+    assert "sk-secret" not in repr(options)
+    assert dict(options.__rich_repr__())["cwd"] == "/w"
+    assert "sk-secret" not in repr(dict(options.__rich_repr__()))
 
 
 @pytest.mark.parametrize("extra", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a":"\xff"}'])

@@ -27,6 +27,7 @@ ENVIRONMENT = {
 def test_forms_of_a_proxy(text: str, proxy: Proxy) -> None:
     assert read_proxy(text) == proxy
     assert "p@" not in repr(read_proxy(text))
+    assert "address" in dict(read_proxy(text).__rich_repr__())
     assert read_proxy(proxy.address).address == proxy.address
 
 

@@ -46,7 +46,8 @@ def test_transport_errors_are_told_apart_by_what_a_repetition_can_mend(
 
 
 def test_password_of_a_proxy_is_not_shown() -> None:
-    assert "hunter2" not in repr(HttpOptions(proxy="http://u:hunter2@proxy.example"))
+    options = HttpOptions(proxy="http://u:hunter2@proxy.example")
+    assert "hunter2" not in repr(options) + repr(dict(options.__rich_repr__()))
 
 
 def test_clock_of_a_stream() -> None:

@@ -104,6 +104,7 @@ def test_every_credential_of_a_server_is_known_as_one_and_no_repr_shows_it() -> 
         assert known in secrets
     assert not {"fast", "8080", "--verbose", "node"} & set(secrets)
     assert "secret" not in repr(servers)
+    assert "secret" not in repr([dict(server.__rich_repr__()) for server in servers])
 
 
 def test_paths_words_and_numbers_in_an_environment_are_no_credentials() -> None:

@@ -94,6 +94,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"AgentOptions(provider={self.provider!r}, base_url={self.base_url!r}, model={self.model!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("provider", self.provider), ("base_url", self.base_url), ("model", self.model)]
+
     def request_overrides(self, provider: str) -> dict[str, JsonValue]:
         """The host-specific request fields. Raises `ConfigurationError` for routing on another host."""
         field = self.routing.request_field()

@@ -91,6 +91,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"AgentOptions(provider={self.provider!r}, model={self.model!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("provider", self.provider), ("model", self.model)]
+
     def label(self, session_id: str) -> str:
         """How the agent of this session is shown to a person."""
         return f"<AIAgent session_id={session_id!r} {self!r}>"

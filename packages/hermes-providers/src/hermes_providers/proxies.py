@@ -46,6 +46,9 @@ class Proxy(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Proxy({self.address!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("address", self.address)]
+
 
 def read_proxy(text: str) -> Proxy:
     """The proxy of an address like `http://user:password@host:port`; without a scheme it is http.

@@ -103,3 +103,10 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"Route({self.provider!r}, {shown_url(self.base_url)!r}, headers={list(self.headers)!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [
+            ("provider", self.provider),
+            ("base_url", shown_url(self.base_url)),
+            ("headers", list(self.headers)),
+        ]

@@ -66,6 +66,9 @@ class HttpOptions(Struct, frozen=True, kw_only=True):
         proxy = None if self.proxy is None else "***"
         return f"HttpOptions(max_connections={self.max_connections}, proxy={proxy!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("max_connections", self.max_connections), ("proxy", None if self.proxy is None else "***")]
+
 
 class Reply(Protocol):
     """An answer whose head has come."""

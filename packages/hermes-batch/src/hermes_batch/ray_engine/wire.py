@@ -171,6 +171,9 @@ class Secrets(Struct, frozen=True):
     def __repr__(self) -> str:
         return "Secrets(...)"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return []
+
 
 class WorkerJob(Struct, frozen=True):
     """What a worker has to know of a run. One of `factory` (a name, looked for also in the directories

@@ -96,6 +96,12 @@ class ProviderOptions(Struct, frozen=True, kw_only=True):
         url = None if self.base_url is None else shown_url(self.base_url)
         return f"ProviderOptions(base_url={url!r}, api_key={key}, model={self.model!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [
+            ("base_url", None if self.base_url is None else shown_url(self.base_url)),
+            ("model", self.model),
+        ]
+
 
 class ProviderFactory(Protocol):
     """What an entry point of the group `hermes.providers` names. It stores its options; nothing is opened."""

@@ -149,6 +149,9 @@ class RoundContext(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"RoundContext(session_id={self.session_id!r}, turn_id={self.turn_id!r}, cwd={self.cwd!r})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("session_id", self.session_id), ("turn_id", self.turn_id), ("cwd", self.cwd)]
+
 
 class UnavailableTool(Struct, frozen=True):
     """A tool or toolset that is enabled but absent, and why."""
@@ -341,6 +344,9 @@ class ExecutorOptions(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ExecutorOptions(cwd={self.cwd!r}, disabled_toolsets={self.disabled_toolsets!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("cwd", self.cwd), ("disabled_toolsets", self.disabled_toolsets)]
 
 
 class ExecutorFactory(Protocol):

@@ -69,6 +69,9 @@ class StdioServer(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"StdioServer(name={self.name!r}, command={self.command!r}, env={sorted(self.env)})"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("name", self.name), ("command", self.command), ("env", sorted(self.env))]
+
 
 class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that is reached by streamable HTTP; see `StdioServer`. The repr shows no values of `headers`
@@ -93,6 +96,9 @@ class HttpServer(msgspec.Struct, frozen=True, kw_only=True):
             f"HttpServer(name={self.name!r}, host={urlsplit(self.url).hostname!r}, "
             f"headers={sorted(self.headers)})"
         )
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("name", self.name), ("host", urlsplit(self.url).hostname), ("headers", sorted(self.headers))]
 
 
 Server = StdioServer | HttpServer
