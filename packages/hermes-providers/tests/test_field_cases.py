@@ -167,7 +167,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "test_sse.test_one_optional_space",
         "test_sse.test_leading_byte_order_mark_also_cut",
         "test_sse.test_any_cutting_gives_the_same_events",
-        "test_stream_reader.test_any_cutting_of_a_recorded_stream_gives_the_same_message",
+        "test_any_chat_stream.test_any_cutting_of_a_recorded_stream_gives_the_same_message",
         "test_all_wires.test_a_cut_at_any_single_byte_gives_the_same_message",
         "test_all_wires.test_any_cutting_gives_the_same_message_and_the_same_deltas",
     ),
