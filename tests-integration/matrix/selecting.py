@@ -84,6 +84,7 @@ SLOW = frozenset(
         "hermes-store/tests/test_search.py",
         "hermes-tools/tests/commands/test_dangers.py",
         "hermes-tools/tests/test_checkpoints.py",
+        "hermes-tools/tests/test_container_parts.py",
         "hermes-tools/tests/test_containers.py",
         "hermes-tools/tests/test_mcp.py",
         "hermes-tools/tests/test_mcp_calls.py",
