@@ -82,6 +82,7 @@ SLOW = frozenset(
         "hermes-store/tests/test_forks.py",
         "hermes-store/tests/test_processes.py",
         "hermes-store/tests/test_search.py",
+        "hermes-store/tests/test_search_index.py",
         "hermes-tools/tests/commands/test_dangers.py",
         "hermes-tools/tests/test_checkpoints.py",
         "hermes-tools/tests/test_container_parts.py",
