@@ -293,6 +293,27 @@ def test_close_while_a_stream_runs_ends_it_with_an_error(engine: str) -> None:
     run(main())
 
 
+def test_close_while_requests_wait_for_a_connection_sends_none_of_them(engine: str) -> None:
+    async def main() -> None:
+        hold = Hold()
+        async with ByteServer([[head(), event(chunk({"content": "a"})), hold], HELLO]) as server:
+            provider = provider_at(server.base_url, engine=engine, max_connections=1, keep_alive=True)
+            tasks = [asyncio.ensure_future(collect(provider))]
+            await hold.reached.wait()
+            tasks += [asyncio.ensure_future(collect(provider)) for _ in range(2)]
+            await asyncio.sleep(0)
+            await provider.close()
+            for error in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(error, ProviderError), error
+                assert error.kind is ErrorKind.TRANSPORT
+            await server.wait_until_open(0)
+            assert len(server.requests) == 1
+            assert (await answer(provider)).message.content == "Hello"
+            await provider.close()
+
+    run(main())
+
+
 def test_connection_is_released_before_the_last_event(engine: str) -> None:
     async def main() -> None:
         async with ByteServer([HELLO]) as server:

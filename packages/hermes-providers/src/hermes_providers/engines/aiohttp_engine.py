@@ -145,10 +145,11 @@ class AiohttpTransport:
         return _Exchange(self, url, headers, body, clock)
 
     async def close(self) -> None:
-        """Close all connections; requests that run end with a `ProviderError`."""
+        """Close all connections; requests that run, or wait for one, end with a `ProviderError`."""
         bound = self._bounds.pop(asyncio.get_running_loop(), None)
         await self._forget_closed_loops()
         if bound is not None:
+            bound.turns.end()
             await finish(bound.close(), _CLEAN_UP_S)
 
     async def ready(self) -> _Bound:

@@ -92,9 +92,10 @@ class HttpxTransport:
             pool.turns.give_back()
 
     async def close(self) -> None:
-        """Close all connections; requests that run end with a `ProviderError`."""
+        """Close all connections; requests that run, or wait for one, end with a `ProviderError`."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         if pool is not None:
+            pool.turns.end()
             await finish(pool.close(), _CLEAN_UP_S)
 
     def _ready(self) -> Pool:

@@ -109,10 +109,11 @@ class Turns:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._free = limit
+        self._ended = False
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
     async def take(self, clock: StreamClock) -> None:
-        """Wait for a turn. Raises `ProviderError` (timeout)."""
+        """Wait for a turn. Raises `ProviderError` (timeout; transport where `end` came first)."""
         if self._free:
             self._free -= 1
             return
@@ -128,6 +129,15 @@ class Turns:
                 raise
             busy = f"{error}; all {self._limit} connections were in use"
             raise ProviderError(busy, kind=ErrorKind.TIMEOUT) from None
+        if self._ended:
+            what = "the connections were closed while a request waited for one; it was not sent"
+            raise ProviderError(what, kind=ErrorKind.TRANSPORT)
+
+    def end(self) -> None:
+        """The connections are closed: whoever waits for one gets none."""
+        self._ended = True
+        while self._waiting:
+            wake(self._waiting.popitem(last=False)[0])
 
     def give_back(self) -> None:
         """The turn is over; the first of those who wait has it now."""
