@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from byte_server import ByteServer, Script, plain, stream
 from hermes_messages import ConfigurationError, ErrorKind, ProviderError
 from hermes_messages.protocols import ProviderOptions
-from hermes_providers import HttpProvider, KeyFunction, KeyPool, KeySource, RateLimiter, from_profile
+from hermes_providers import HttpProvider, KeyFunction, KeyPool, KeySource, RateLimiter, Route, from_profile
+from hermes_providers.chat_provider import wire_provider
 from hermes_providers.credentials import Secret
 from hermes_providers.keys import FixedKey, key_source
 from hermes_providers.rotation import COOLDOWN_S, AllResting, Rotation
@@ -348,6 +349,21 @@ def test_while_all_keys_rest_nothing_is_sent() -> None:
             clock[0] = 7.0
             await _failure(provider)
             assert len(server.requests) == 2
+            await provider.close()
+
+    run(main())
+
+
+def test_headers_that_a_route_changes_are_not_sent_as_they_were() -> None:
+    async def main() -> None:
+        headers = {"x-gateway": "old"}
+        async with ByteServer([OK]) as server:
+            route = Route(provider="gateway", base_url=server.base_url, headers=headers)
+            provider = wire_provider(route, "openai_chat")
+            await answer(provider)
+            headers["x-gateway"] = "new"
+            await answer(provider)
+            assert [request.headers["x-gateway"] for request in server.requests] == ["old", "new"]
             await provider.close()
 
     run(main())

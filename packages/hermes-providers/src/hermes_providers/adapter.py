@@ -82,7 +82,7 @@ class HttpProvider:
         self._limiter = limiter
         self._refusals = refusals or Refusals()
         self._masked = MaskedErrors(route.secrets)
-        self._last_headers: tuple[Secret | None, Mapping[str, str]] | None = None
+        self._last_headers: tuple[Secret | None, Mapping[str, str], Mapping[str, str]] | None = None
         self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
 
     def __repr__(self) -> str:
@@ -232,10 +232,11 @@ class HttpProvider:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
     def _headers(self, key: Secret | None) -> Mapping[str, str]:
-        """Those of a request with `key`; one mapping for as long as the key is the same."""
-        if self._last_headers is None or self._last_headers[0] is not key:
-            self._last_headers = (key, self._route.request_headers(key, self._wire.headers))
-        return self._last_headers[1]
+        """Those of a request with `key`; one mapping for as long as the key and the route's are the same."""
+        last, own = self._last_headers, self._route.headers
+        if last is None or last[0] is not key or last[1] != own:  # whose route it is may change them
+            last = self._last_headers = (key, dict(own), self._route.request_headers(key, self._wire.headers))
+        return last[2]
 
     async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
         """The start of an error's body; what came of it when the rest is late or lost."""
