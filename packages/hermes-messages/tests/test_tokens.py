@@ -112,3 +112,13 @@ def test_a_log_that_grows_is_estimated_as_a_whole_and_from_any_view() -> None:
     noted = views[3].with_tail([UserMessage("It is noon.")])
     assert estimate_tokens(noted) == estimate_tokens(list(noted)) > estimate_tokens(views[3])
     assert estimate_tokens(views[5]) == estimate_tokens(list(views[5]))
+
+
+def test_how_a_log_came_to_its_length_changes_no_estimate() -> None:
+    log, running = MessageLog(), TokenEstimator()
+    for number in range(500):
+        message = UserMessage("é漢" * (number % 7) + "a" * (number % 5))
+        log.append(message)
+        running.add([message])
+        whole = estimate_tokens(list(log.view()))
+        assert (estimate_tokens(log.view()), running.total) == (whole, whole)

@@ -42,7 +42,12 @@ def estimate_tokens(messages: Iterable[Message], tools: Sequence[ToolSpec] = ())
     """
     costs = _log_cost(messages) if isinstance(messages, History) else sum(map(_message_cost, messages))
     costs += sum(map(_tool_cost, tools))
-    return round(costs + _PER_PROMPT) if costs else 0
+    return _whole(costs + _PER_PROMPT) if costs else 0
+
+
+def _whole(tokens: float) -> int:
+    """Rounded alike in whatever order it was summed up; since Python 3.12 `sum` itself rounds otherwise."""
+    return round(round(tokens, 6))
 
 
 _logs: WeakKeyDictionary[MessageLog, tuple[int, float]] = WeakKeyDictionary()
@@ -104,7 +109,7 @@ class TokenEstimator:
         """About how many prompt tokens everything added so far is."""
         if self._anchor:
             return round(self._anchor + (self._raw - self._anchor_raw) * self._factor)
-        return round(self._raw + _PER_PROMPT) if self._raw else 0
+        return _whole(self._raw + _PER_PROMPT) if self._raw else 0
 
 
 def _text_cost(text: str) -> float:
