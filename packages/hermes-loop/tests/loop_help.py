@@ -11,7 +11,7 @@ from hermes_messages.approvals import Later
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import ScriptedProvider, ScriptStep, SimpleExecutor
 
-__all__ = ["later", "look", "make", "provider_of", "run", "time_passes"]
+__all__ = ["later", "look", "make", "provider_of", "roles", "run", "time_passes"]
 
 
 async def look(arguments: JsonObject) -> str:
@@ -42,6 +42,10 @@ def provider_of(agent: AIAgent) -> ScriptedProvider:
     provider = agent._options.provider
     assert isinstance(provider, ScriptedProvider)
     return provider
+
+
+def roles(result: ConversationResult) -> list[object]:
+    return [message["role"] for message in result["messages"]]
 
 
 def run(agent: AIAgent, *messages: str, **options: Any) -> list[ConversationResult]:
