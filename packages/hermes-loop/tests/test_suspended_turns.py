@@ -106,6 +106,40 @@ def test_a_call_that_waits_ends_the_turn_with_the_round_open_and_the_lease_free(
     run(main)
 
 
+class Wrapped:
+    """Hands all that is asked of it to another store."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def test_a_store_behind_another_object_loses_no_call_that_waits() -> None:
+    async def main() -> None:
+        world = World()
+        store = Wrapped(world.store or MemoryStore())
+        agents = [
+            AIAgent(
+                provider=ScriptedProvider(script),
+                tools=SimpleExecutor([world.look, world.drop], needs_approval=["drop"]),
+                session_db=store,  # type: ignore[arg-type]
+                session_id="s",
+                approval_callback=later,
+            )
+            for script in ([ASK], [text("Clean.")])
+        ]
+        async with agents[0] as agent:
+            await agent.run_conversation("Clean up.")
+        async with agents[1] as agent:
+            assert [item.call.id for item in await agent.pending_approvals()] == ["2", "3"]
+            result = await agent.resume({"2": Approve(), "3": Deny()})
+        assert (result["final_response"], world.look.arguments) == ("Clean.", [{"at": "a"}])
+
+    run(main)
+
+
 def test_another_agent_finishes_the_turn_with_only_the_session_id_and_nothing_runs_twice() -> None:
     async def main() -> None:
         world = World()

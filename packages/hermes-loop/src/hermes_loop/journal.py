@@ -25,7 +25,7 @@ from hermes_messages.protocols import (
 )
 from hermes_messages.transcript_rules import TranscriptRule
 
-__all__ = ["Journal", "RoundRecord"]
+__all__ = ["Journal", "RoundRecord", "with_suspension"]
 
 
 class _PlainRecord(Struct):
@@ -70,14 +70,14 @@ class Journal:
 
     def __init__(self, store: SessionStore | None, session_id: str) -> None:
         self._store = store
-        self._marks = _with_suspension(store)
+        self._marks = with_suspension(store)
         self._session_id = session_id
         self._records: list[_PlainRecord | RoundRecord] = []
 
     def go_on_with(self, store: SessionStore | None) -> None:
         """Write to `store`, the same one opened anew, from here on; what is owed stays owed."""
         self._store = store
-        self._marks = _with_suspension(store)
+        self._marks = with_suspension(store)
 
     @property
     def store(self) -> SessionStore | None:
@@ -193,7 +193,8 @@ class Journal:
         return self._marks is not None and not record.complete and record.marked != record.pending
 
 
-def _with_suspension(store: object | None) -> SupportsSuspension | None:
+def with_suspension(store: object | None) -> SupportsSuspension | None:
+    """The store, if it keeps rounds that wait for a decision."""
     if store is None or not has_methods(store, "suspend_round", "resume_round", "suspended_rounds"):
         return None
     return cast("SupportsSuspension", store)

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from hermes_loop.journal import with_suspension
 from hermes_messages import (
     AssistantMessage,
     LeaseLostError,
@@ -23,7 +24,6 @@ from hermes_messages.protocols import (
     LeaseToken,
     SessionStore,
     StoredMessage,
-    SupportsSuspension,
     ToolRound,
 )
 
@@ -159,10 +159,11 @@ def superseded_results(message: AssistantMessage) -> list[ToolMessage]:
 
 async def _waiting_calls(store: SessionStore, session_id: str) -> frozenset[tuple[int, str]]:
     """The calls that wait for a decision: the number of their assistant message, and their id."""
-    if not isinstance(store, SupportsSuspension):
+    marks = with_suspension(store)
+    if marks is None:
         return frozenset()
     waiting: set[tuple[int, str]] = set()
-    for marked in await store.suspended_rounds(session_id):
+    for marked in await marks.suspended_rounds(session_id):
         try:
             pending = pending_from_json(marked.pending)
         except MessageFormatError as error:  # marked by someone else: nobody knows what ran

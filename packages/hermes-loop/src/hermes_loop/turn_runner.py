@@ -16,6 +16,7 @@ from hermes_loop.follow_ups import FollowUp, FollowUpHeldError, FollowUps
 from hermes_loop.hook_calls import around_turn, watch_turn
 from hermes_loop.ids import new_id
 from hermes_loop.interrupts import InterruptFlag
+from hermes_loop.journal import with_suspension
 from hermes_loop.lifecycle import Lifecycle
 from hermes_loop.options import AgentOptions
 from hermes_loop.phases.suspended_round import read_pending, restore_suspended_round
@@ -32,7 +33,6 @@ from hermes_messages.protocols import (
     PendingApproval,
     SessionStore,
     StreamCallback,
-    SupportsSuspension,
 )
 
 __all__ = ["TurnRunner"]
@@ -129,7 +129,7 @@ class TurnRunner:
         """Whether any call does: another process may have decided, or have left one."""
         conversation = self._lifecycle.conversation
         store = self._lifecycle.wiring.store
-        if store is None or not isinstance(store, SupportsSuspension) or conversation.journal.unsaved:
+        if store is None or with_suspension(store) is None or conversation.journal.unsaved:
             return bool(conversation.pending)
         try:
             return bool(await read_pending(store, self._session_id))
@@ -140,7 +140,7 @@ class TurnRunner:
         """The calls of the session that wait for a decision: in the store, or without one in memory."""
         await self._lifecycle.initialize()
         store = self._lifecycle.wiring.store
-        if store is None or not isinstance(store, SupportsSuspension):
+        if store is None or with_suspension(store) is None:
             return self._lifecycle.conversation.pending
         found = await read_pending(store, self._session_id)
         if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hermes_loop.journal import RoundRecord
+from hermes_loop.journal import RoundRecord, with_suspension
 from hermes_loop.resume import unknown_result
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_messages import AssistantMessage, ConfigurationError, SessionNotFoundError, ToolMessage, repair
@@ -14,7 +14,6 @@ from hermes_messages.protocols import (
     SessionStore,
     StoredMessage,
     SupportsDecisions,
-    SupportsSuspension,
     SuspendedRound,
 )
 
@@ -50,10 +49,11 @@ async def read_pending(store: SessionStore, session_id: str) -> tuple[PendingApp
 
 
 async def _last_suspended(store: SessionStore, session_id: str) -> SuspendedRound | None:
-    if not isinstance(store, SupportsSuspension):
+    marks = with_suspension(store)
+    if marks is None:
         return None
     try:
-        found = await store.suspended_rounds(session_id)
+        found = await marks.suspended_rounds(session_id)
     except SessionNotFoundError:
         return None
     return found[-1] if found else None
