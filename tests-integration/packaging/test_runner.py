@@ -142,13 +142,15 @@ def test_an_unknown_step_is_named_with_those_there_are(workspace: Path) -> None:
 
 WAITING = """
 import os
+import subprocess
 
 def test_waits(request):
     holder = os.open({ready!r}, os.O_WRONLY)
-    child = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "1000")
+    # Once this returns, a signal ends the child; before its exec the signal could be lost.
+    child = subprocess.Popen(["sleep", "1000"], pass_fds=[holder])
     request.addfinalizer(lambda: open({cleaned!r}, "w").close())
     os.write(holder, b"started\\n")
-    os.waitpid(child, 0)
+    child.wait()
 """
 
 
