@@ -34,6 +34,10 @@ class Inherits(WithMethod):
     pass
 
 
+class TakenBack(WithMethod):
+    close = None  # type: ignore[assignment]
+
+
 class WithAttribute:
     def __init__(self) -> None:
         self.close = WithMethod().close
@@ -55,7 +59,8 @@ class Passing:
 
 
 @pytest.mark.parametrize(
-    "thing", [None, Plain(), WithMethod(), Inherits(), WithAttribute(), WithLimits(), Passing(Plain())]
+    "thing",
+    [None, Plain(), WithMethod(), Inherits(), TakenBack(), WithAttribute(), WithLimits(), Passing(Plain())],
 )
 @pytest.mark.parametrize("protocol", [Closes, Limits])
 def test_the_answer_is_that_of_isinstance(thing: object, protocol: type) -> None:
