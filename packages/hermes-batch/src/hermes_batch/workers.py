@@ -133,7 +133,8 @@ class _Source:
         finally:
             self._ended = True
             for answer in tuple(self._waiting):
-                answer.set_result(None)
+                if not answer.done():
+                    answer.set_result(None)
 
     async def _read(self) -> None:
         async with aclosing(self._rows) as rows:
