@@ -102,6 +102,37 @@ def test_prompt_that_reaches_the_line_costs_double_from_there_on() -> None:
     assert cost_usd(long, grok.price) == pytest.approx(0.1 * 4 + 0.1 * 1 + 12)
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "prompt", "cost"),
+    [
+        # What is read from a cache costs less than a tenth with the newest models.
+        ("anthropic", "claude-fable-5-1", 1_000_000, 0.25),
+        ("anthropic", "claude-opus-5-5", 1_000_000, 0.2),
+        ("anthropic", "claude-sonnet-5-5", 1_000_000, 0.1),
+        ("anthropic", "claude-opus-5", 1_000_000, 0.5),
+        ("anthropic", "claude-haiku-5-5", 100_000, 0.001),
+        ("anthropic", "claude-haiku-5-5", 200_000, 0.01),
+        ("openai", "gpt-6.2-sol", 272_000, 0.0272),
+        ("openai", "gpt-6.2-sol", 1_000_000, 0.2),
+        ("google", "gemini-2.5-pro", 1_000_000, 0.25),
+    ],
+)
+def test_prompt_from_a_cache_costs_what_the_vendor_says(
+    provider: str, model: str, prompt: int, cost: float
+) -> None:
+    row = find_model(provider, model)
+    assert row is not None
+    usage = Usage(input_tokens=prompt, output_tokens=0, cache_read_tokens=prompt)
+    assert cost_usd(usage, row.price) == pytest.approx(cost)
+
+
+def test_long_prompt_raises_the_price_of_the_answer_and_of_what_is_cached() -> None:
+    row = find_model("openai", "gpt-6-sol")
+    assert row is not None
+    usage = Usage(input_tokens=500_000, output_tokens=100_000, cache_write_tokens=400_000)
+    assert cost_usd(usage, row.price) == pytest.approx(0.1 * 4 + 0.4 * 5 + 0.1 * 15)
+
+
 def test_price_of_the_cache_that_is_not_known_makes_the_cost_unknown() -> None:
     medium = find_model("mistral", "mistral-medium-3.5")
     assert medium is not None

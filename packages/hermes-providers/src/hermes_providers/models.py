@@ -1,10 +1,10 @@
 """What is known of single models: context window, output limit, price, whether they reason. Data with a date.
 
-The rows of Anthropic and DeepSeek are from the vendors' pages; those of OpenAI, Google, xAI and Mistral from
-dated copies of theirs, and where a copy left something out it is None here. Hosts of open models (Together,
-Fireworks, Groq, NVIDIA, Hugging Face) change their lists often and have no rows. A model that is not here is
-unknown in every respect; the settings `context_window`, `max_output_tokens` and `prices` say what the caller
-knows better.
+The rows are from dated copies of the vendors' pages; where a copy left something out, it is None here. Prices
+are those of plain requests: not of a batch, a faster tier, a region or a cache that is kept longer. Hosts of
+open models (Together, Fireworks, Groq, NVIDIA, Hugging Face) change their lists often and have no rows. A
+model that is not here is unknown in every respect; the settings `context_window`, `max_output_tokens` and
+`prices` say what the caller knows better.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import msgspec
 from msgspec import Struct
 
 from hermes_providers.prices import Price
@@ -49,16 +50,22 @@ def _claude(model: str, price: Price | None, window: int, output: int) -> KnownM
     )
 
 
-def _claude_price(input_price: float, output_price: float) -> Price:
+def _claude_price(input_price: float, output_price: float, *, read: float = 0.1, as_of: str) -> Price:
     # https://platform.claude.com/docs/en/about-claude/pricing: a cache of five minutes costs 1.25 times the
-    # input to write and a tenth of it to read.
+    # input to write; to read, a tenth of it, and less for the newest models.
     return Price(
         input=input_price,
         output=output_price,
-        cache_read=input_price / 10,
-        cache_write=input_price * 1.25,
-        as_of="2026-11-29",
+        cache_read=round(input_price * read, 6),
+        cache_write=round(input_price * 1.25, 6),
+        as_of=as_of,
     )
+
+
+def _haiku_price() -> Price:
+    as_of = "2026-10-10"
+    long = _claude_price(0.5, 2.5, as_of=as_of)
+    return msgspec.structs.replace(_claude_price(0.1, 0.5, as_of=as_of), long_above=100_000, long_prompt=long)
 
 
 def _gpt(
@@ -75,10 +82,58 @@ def _gpt(
     )
 
 
-def _gpt_price(
-    input_price: float, cached: float, output: float, as_of: str, above: int | None = None
-) -> Price:
-    return Price(input=input_price, output=output, cache_read=cached, as_of=as_of, long_above=above)
+def _gpt_price(input_price: float, cached: float, output: float, as_of: str) -> Price:
+    return Price(input=input_price, output=output, cache_read=cached, as_of=as_of)
+
+
+def _large_gpt(
+    model: str, input_price: float, cached: float, output: float, as_of: str, *, writes: bool = True
+) -> KnownModel:
+    """Those with a window of a million: "For requests with more than 272K input tokens, input and cache rates
+    double and output costs 1.5 times"; from 5.6 on, what is put into a cache costs 1.25 times the input."""
+    write = round(input_price * 1.25, 6) if writes else None
+    price = Price(
+        input=input_price,
+        output=output,
+        cache_read=cached,
+        cache_write=write,
+        as_of=as_of,
+        long_above=272_000,
+        long_prompt=Price(
+            input=2 * input_price,
+            output=1.5 * output,
+            cache_read=2 * cached,
+            cache_write=None if write is None else 2 * write,
+            as_of=as_of,
+        ),
+    )
+    return _gpt(model, price, 1_050_000, 128_000)
+
+
+def _gemini(model: str, price: Price, output: int | None = 65_536) -> KnownModel:
+    return KnownModel(
+        vendor="google",
+        model=model,
+        context_window=1_048_576,
+        max_output_tokens=output,
+        price=price,
+        supports_images=True,
+        reasons=True,
+    )
+
+
+def _gemini_pro_price(input_price: float, output: float, as_of: str) -> Price:
+    """Prompts of more than 200,000 tokens cost double, their answers half as much again."""
+    return Price(
+        input=input_price,
+        output=output,
+        cache_read=input_price / 10,
+        as_of=as_of,
+        long_above=200_000,
+        long_prompt=Price(
+            input=2 * input_price, output=1.5 * output, cache_read=input_price / 5, as_of=as_of
+        ),
+    )
 
 
 _MILLION = 1_000_000
@@ -107,20 +162,35 @@ def _grok(
 
 KNOWN_MODELS: tuple[KnownModel, ...] = (
     # https://platform.claude.com/docs/en/about-claude/models/overview
-    _claude("claude-fable-5-1", _claude_price(10, 50), _MILLION, 128_000),
-    _claude("claude-opus-5-5", _claude_price(4, 20), _MILLION, 128_000),
-    _claude("claude-opus-5", _claude_price(5, 25), _MILLION, 128_000),
-    _claude("claude-sonnet-5-5", _claude_price(2, 10), _MILLION, 128_000),
-    _claude("claude-sonnet-5", _claude_price(2, 10), _MILLION, 128_000),
-    _claude("claude-haiku-5-5", None, _MILLION, 128_000),  # the page says "from": the rest is not known here
-    _claude("claude-opus-4-6", _claude_price(5, 25), _MILLION, 128_000),
-    _claude("claude-opus-4-5", _claude_price(5, 25), 200_000, 64_000),
-    _claude("claude-sonnet-4-5", _claude_price(3, 15), 200_000, 64_000),
-    _claude("claude-haiku-4-5", _claude_price(1, 5), 200_000, 64_000),
-    # https://platform.openai.com/docs/pricing and /docs/models
-    _gpt("gpt-5.5", _gpt_price(5, 0.5, 30, "2026-06-30", 272_000), None, 128_000),
-    _gpt("gpt-5.4", _gpt_price(2.5, 0.25, 15, "2026-06-30", 272_000), None, 128_000),
-    _gpt("gpt-5.4-mini", _gpt_price(0.75, 0.075, 4.5, "2026-06-30"), None, 128_000),
+    _claude("claude-fable-5-2", _claude_price(8, 40, read=0.025, as_of="2026-11-10"), _MILLION, 128_000),
+    _claude("claude-fable-5-1", _claude_price(10, 50, read=0.025, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-fable-5", _claude_price(10, 50, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-opus-5-5", _claude_price(4, 20, read=0.05, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-opus-5", _claude_price(5, 25, as_of="2026-11-29"), _MILLION, 128_000),
+    _claude("claude-sonnet-5-5", _claude_price(2, 10, read=0.05, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-sonnet-5", _claude_price(2, 10, as_of="2026-11-29"), _MILLION, 128_000),
+    _claude("claude-haiku-5-5", _haiku_price(), _MILLION, 128_000),
+    _claude("claude-opus-4-8", _claude_price(5, 25, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-opus-4-7", _claude_price(5, 25, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-opus-4-6", _claude_price(5, 25, as_of="2026-11-29"), _MILLION, 128_000),
+    _claude("claude-opus-4-5", _claude_price(5, 25, as_of="2026-11-29"), 200_000, 64_000),
+    _claude("claude-sonnet-4-6", _claude_price(3, 15, as_of="2026-10-10"), _MILLION, 128_000),
+    _claude("claude-sonnet-4-5", _claude_price(3, 15, as_of="2026-11-29"), 200_000, 64_000),
+    _claude("claude-haiku-4-5", _claude_price(1, 5, as_of="2026-11-29"), 200_000, 64_000),
+    # https://developers.openai.com/api/docs/pricing and /api/docs/models
+    _large_gpt("gpt-6.2-astra", 8, 0.4, 40, "2026-11-19"),
+    _large_gpt("gpt-6.2-sol", 2, 0.1, 10, "2026-11-19"),
+    _large_gpt("gpt-6.1-sol", 2, 0.1, 10, "2026-11-06"),
+    _large_gpt("gpt-6.1-terra", 1, 0.05, 5, "2026-11-06"),
+    _large_gpt("gpt-6-astra", 10, 1, 50, "2026-11-06"),
+    _large_gpt("gpt-6-sol", 2, 0.2, 10, "2026-11-06"),
+    _large_gpt("gpt-6-luna", 0.1, 0.01, 0.5, "2026-11-06"),
+    _large_gpt("gpt-5.6-sol", 4, 0.4, 20, "2026-11-06"),
+    _large_gpt("gpt-5.6-terra", 2, 0.2, 12, "2026-11-06"),
+    _large_gpt("gpt-5.6-luna", 0.2, 0.02, 1.2, "2026-11-06"),
+    _large_gpt("gpt-5.5", 5, 0.5, 30, "2026-11-06", writes=False),
+    _large_gpt("gpt-5.4", 2.5, 0.25, 15, "2026-11-06", writes=False),
+    _gpt("gpt-5.4-mini", _gpt_price(0.75, 0.075, 4.5, "2026-06-30"), 400_000, 128_000),
     _gpt("gpt-5.2", _gpt_price(1.75, 0.175, 14, "2026-06-30"), 400_000, 128_000),
     _gpt("gpt-5.1", _gpt_price(1.25, 0.125, 10, "2025-11-13"), 400_000, 128_000),
     _gpt("gpt-5", _gpt_price(1.25, 0.125, 10, "2025-11-13"), 400_000, 128_000),
@@ -128,53 +198,40 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
     _gpt("gpt-5-nano", _gpt_price(0.05, 0.005, 0.4, "2025-11-13"), 400_000, 128_000),
     _gpt("gpt-4.1", _gpt_price(2, 0.5, 8, "2025-07-04"), 1_047_576, 32_768, reasons=False),
     _gpt("gpt-4.1-mini", _gpt_price(0.4, 0.1, 1.6, "2025-07-04"), 1_047_576, 32_768, reasons=False),
-    _gpt("gpt-4.1-nano", _gpt_price(0.1, 0.025, 0.4, "2025-07-04"), 1_047_576, 32_768, reasons=False),
     _gpt("gpt-4o", _gpt_price(2.5, 1.25, 10, "2025-07-04"), 128_000, 16_384, reasons=False),
     _gpt("gpt-4o-mini", _gpt_price(0.15, 0.075, 0.6, "2025-07-04"), 128_000, 16_384, reasons=False),
     # https://ai.google.dev/gemini-api/docs/pricing and /docs/models
-    KnownModel(
-        vendor="google",
-        model="gemini-3-flash",
-        context_window=1_048_576,
-        max_output_tokens=65_536,
-        price=Price(input=0.5, output=3, cache_read=0.05, as_of="2026-07-04", long_above=200_000),
-        supports_images=True,
-        reasons=True,
-    ),
-    KnownModel(
-        vendor="google",
-        model="gemini-2.5-pro",
-        context_window=1_048_576,
-        max_output_tokens=65_536,
-        price=Price(input=1.25, output=10, as_of="2026-06-30", long_above=200_000),
-        supports_images=True,
-        reasons=True,
-    ),
-    KnownModel(
-        vendor="google",
-        model="gemini-2.5-flash",
-        context_window=1_048_576,
-        max_output_tokens=65_536,
-        price=Price(input=0.3, output=2.5, as_of="2026-06-30"),
-        supports_images=True,
-        reasons=True,
-    ),
-    # https://api-docs.deepseek.com/quick_start/pricing
-    KnownModel(
-        vendor="deepseek",
-        model="deepseek-v4-flash",
-        context_window=_MILLION,
-        max_output_tokens=384_000,
-        price=Price(input=0.14, output=0.28, cache_read=0.0028, as_of="2026-05-22"),
-        supports_images=False,
-        reasons=True,
+    # "$2.00 through November 30, 2026"; a window for prompt and answer together, whose limits are not told.
+    _gemini("gemini-4-argon", Price(input=4, output=20, cache_read=0.2, as_of="2026-12-01"), None),
+    _gemini("gemini-4-neon", Price(input=3, output=15, cache_read=0.15, as_of="2026-11-19"), None),
+    _gemini("gemini-4-hydrogen", Price(input=1.5, output=7.5, cache_read=0.075, as_of="2026-11-19"), None),
+    # "$0.75 through December 31, 2026"
+    _gemini("gemini-3.8-flash", Price(input=0.75, output=3.75, cache_read=0.075, as_of="2026-10-07")),
+    _gemini("gemini-3.1-pro", _gemini_pro_price(2, 12, "2026-10-07")),
+    _gemini("gemini-3-flash", Price(input=0.5, output=3, cache_read=0.05, as_of="2026-07-04")),
+    _gemini("gemini-2.5-pro", _gemini_pro_price(1.25, 10, "2026-06-30")),
+    _gemini("gemini-2.5-flash", Price(input=0.3, output=2.5, cache_read=0.03, as_of="2026-06-30")),
+    # https://api-docs.deepseek.com/quick_start/pricing: the prices of the peak hours, the most that a request
+    # costs (01:00 to 04:00 and 06:00 to 10:00 UTC on workdays); at other times it is half. The name
+    # `deepseek-v4-flash` is served by the same model as `deepseek-flash`.
+    *(
+        KnownModel(
+            vendor="deepseek",
+            model=name,
+            context_window=_MILLION,
+            max_output_tokens=384_000,
+            price=Price(input=0.3, output=1.2, cache_read=0.006, as_of="2026-10-27"),
+            supports_images=True,
+            reasons=True,
+        )
+        for name in ("deepseek-flash", "deepseek-v4-flash")
     ),
     KnownModel(
         vendor="deepseek",
         model="deepseek-v4-pro",
         context_window=_MILLION,
         max_output_tokens=384_000,
-        price=Price(input=0.435, output=0.87, cache_read=0.003625, as_of="2026-05-22"),
+        price=Price(input=1.32, output=3.96, cache_read=0.044, as_of="2026-10-27"),
         supports_images=False,
         reasons=True,
     ),

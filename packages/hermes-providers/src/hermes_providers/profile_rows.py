@@ -7,8 +7,8 @@ from hermes_providers.profiles import AuthHeader, CallIdRule, ChatQuirks, Profil
 __all__ = ["PROFILES"]
 
 _OPENAI_QUIRKS = ChatQuirks(
-    # https://platform.openai.com/docs/api-reference/chat/create: max_tokens is deprecated, and refused by
-    # reasoning models.
+    # https://developers.openai.com/api/reference/resources/chat/subresources/completions/methods/create:
+    # max_tokens is deprecated, and refused by reasoning models.
     max_tokens_key="max_completion_tokens",
     names=True,
     json_arguments=False,
@@ -193,7 +193,7 @@ _ROUTERS: tuple[Profile, ...] = (
         name="nvidia",
         base_url="https://integrate.api.nvidia.com/v1",
         key_variables=("NVIDIA_API_KEY",),
-        # https://docs.nvidia.com/nim/large-language-models/latest/api-reference.html: the chat completions of
+        # https://docs.nvidia.com/nim/large-language-models/2.1.6/reference/api-reference: chat completions of
         # vLLM (since 2.1 also of SGLang), so one grammar for a request and vLLM's field for reasoning.
         quirks=ChatQuirks(
             response_format="without_tools", merge_user_turns=True, empty_content="empty_string"
@@ -218,9 +218,10 @@ _ROUTERS: tuple[Profile, ...] = (
     ),
     Profile(
         name="together",
-        base_url="https://api.together.xyz/v1",
+        base_url="https://api.together.ai/v1",
         key_variables=("TOGETHER_API_KEY",),
-        # https://docs.together.ai/docs/inference/openai-compatibility, https://docs.together.ai/docs/json-mode;
+        # https://docs.together.ai/docs/inference/openai-compatibility;
+        # https://docs.together.ai/docs/inference/chat/structured-outputs: a schema in response_format;
         # https://docs.together.ai/docs/inference/chat/reasoning: the field is called `reasoning`, the effort
         # reasoning_effort; hybrid models take `reasoning: {"enabled": ...}` (extra_body) to switch it off.
         quirks=ChatQuirks(

@@ -2,7 +2,8 @@
 
 Every field that is sent is named here; keys that came with a message and are not known stay at home. Nothing
 is changed in the messages: what a host needs to be different is different in the request copy only.
-Wire facts: https://platform.openai.com/docs/api-reference/chat/create
+Wire facts:
+https://developers.openai.com/api/reference/resources/chat/subresources/completions/methods/create
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A chat-completions response, streamed or plain, to typed deltas. Tolerant in what it reads.
 
-The form is that of https://platform.openai.com/docs/api-reference/chat/streaming; what hosts do differently
-is read too: ids that are numbers, fields that are null or missing, arguments as an object, usage in a chunk
-of its own or inside the choice, content as a list, an empty finish reason on every chunk, an error instead
-of a chunk.
+The form is that of
+https://developers.openai.com/api/reference/resources/chat/subresources/completions/streaming-events; what
+hosts do differently is read too: ids that are numbers, fields that are null or missing, arguments as an
+object, usage in a chunk of its own or inside the choice, content as a list, an empty finish reason on every
+chunk, an error instead of a chunk.
 """
 
 from __future__ import annotations

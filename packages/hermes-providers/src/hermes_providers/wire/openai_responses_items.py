@@ -1,7 +1,8 @@
 """Messages to the Responses wire: one segment of a history to input items as JSON bytes.
 
 Nothing is changed in the messages: what the host needs to be different is different in the request copy only.
-Wire facts: "Create a response" (platform.openai.com/docs/api-reference/responses/create), `input`.
+Wire facts: "Create a response" (developers.openai.com/api/reference/resources/responses/methods/create),
+`input`.
 """
 
 from __future__ import annotations

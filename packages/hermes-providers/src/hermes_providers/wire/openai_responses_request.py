@@ -1,9 +1,10 @@
 """A `ChatRequest` to the body of a Responses request that leaves nothing stored at the host.
 
-"Create a response" (platform.openai.com/docs/api-reference/responses/create). The body is `{"model": ...,
-<parameters>, "instructions": ..., "input": [` + joined segments + `], "tools": [...]}`. Closed segments are
-encoded once for each log, so consecutive bodies of one conversation share their bytes up to the last closed
-segment. OpenAI has no seed and no stop sequences here: these are left out unless a quirk says otherwise.
+"Create a response" (developers.openai.com/api/reference/resources/responses/methods/create). The body is
+`{"model": ..., <parameters>, "instructions": ..., "input": [` + joined segments + `], "tools": [...]}`.
+Closed segments are encoded once for each log, so consecutive bodies of one conversation share their bytes up
+to the last closed segment. OpenAI has no seed and no stop sequences here: these are left out unless a quirk
+says otherwise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A Responses answer, streamed or plain, to typed deltas. Tolerant in what it reads.
 
-"Streaming events" and "The response object" (platform.openai.com/docs/api-reference/responses-streaming,
-.../responses/object). Text and arguments come as deltas; the `done` events and the last event repeat them
-whole, and are read only for what did not come before, because some hosts leave the deltas out. The items
-themselves are kept byte for byte, for the next request.
+"Streaming events" and "Create a response", returns: streaming-events and methods/create under
+developers.openai.com/api/reference/resources/responses. Text and arguments come as deltas; the `done` events
+and the last event repeat them whole, and are read only for what did not come before, because some hosts leave
+the deltas out. The items themselves are kept byte for byte, for the next request.
 """
 
 from __future__ import annotations
