@@ -47,6 +47,28 @@ class TestOrder:
         assert [context.api_calls for context in hook.contexts][-3:] == [2, 2, 0]
         assert hook.contexts[0].model == "scripted-model"
 
+    def test_a_hook_behind_another_object_is_asked_for_all_that_it_can_do(self) -> None:
+        class Behind:
+            def __init__(self, hook: object) -> None:
+                self._hook = hook
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(self._hook, name)
+
+        hook, plain = Recorder(), Recorder()
+        run(make(text("ok"), hooks=[Behind(hook), plain]), "go")
+        assert hook.asked == plain.asked
+
+    def test_what_a_hook_takes_back_is_not_asked_of_it(self) -> None:
+        class Less(Recorder):
+            pre_model = None  # type: ignore[assignment]
+
+        hook, other = Less(), Recorder()
+        other.post_turn = None  # type: ignore[assignment, method-assign]
+        run(make(text("ok"), hooks=[hook, other]), "go")
+        assert {"pre_model", "post_turn"} - set(hook.asked) == {"pre_model"}
+        assert {"pre_model", "post_turn"} - set(other.asked) == {"post_turn"}
+
     def test_a_hook_that_changes_nothing_leaves_the_bytes_of_the_prefix(self) -> None:
         agent = make(calls(call("look")), text("ok"), text("again"), hooks=[Recorder()])
         run(agent, "go", "on")

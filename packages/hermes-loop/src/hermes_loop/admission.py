@@ -14,15 +14,15 @@ import random
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from hermes_loop.abilities import has_methods
 from hermes_loop.background import BackgroundWork, stop_tasks
 from hermes_loop.clock import Clock
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import Bounds, finish_despite_cancel
 from hermes_messages import LeaseLostError
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import LeaseToken, SessionStore, SupportsLeaseQueue, SupportsLeases
 
 __all__ = ["DEFAULT_TTL_S", "Admission", "Lease", "LocalLease", "StoreLease", "lease_for"]
@@ -31,11 +31,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 DEFAULT_TTL_S: Final = 60.0
 BACKGROUND_LIMIT_S: Final = 5.0
-LEASE_METHODS: Final = (
-    "try_acquire_session_turn_lease",
-    "refresh_session_turn_lease",
-    "release_session_turn_lease",
-)
 
 
 class Lease(Protocol):
@@ -93,7 +88,7 @@ class StoreLease:
         self, store: SupportsLeases, session_id: str, holder: str, *, ttl_s: float, clock: Clock
     ) -> None:
         self._store = store
-        self._shared_queue = _with_queue(store)
+        self._shared_queue = store if supports(store, SupportsLeaseQueue) else None
         self._queue = LocalLease(None if self._shared_queue is not None else store, session_id)
         self._session_id = session_id
         self._holder = holder
@@ -263,20 +258,9 @@ def lease_for(
     store: SessionStore | None, session_id: str, holder: str, *, ttl_s: float, clock: Clock
 ) -> Lease:
     """The strongest lease that `store` offers."""
-    leases = _with_leases(store)
-    if leases is None:
+    if store is None or not supports(store, SupportsLeases):
         return LocalLease(store, session_id)
-    return StoreLease(leases, session_id, holder, ttl_s=ttl_s, clock=clock)
-
-
-def _with_leases(store: object | None) -> SupportsLeases | None:
-    if store is None or not has_methods(store, *LEASE_METHODS):
-        return None
-    return cast("SupportsLeases", store)
-
-
-def _with_queue(store: object) -> SupportsLeaseQueue | None:
-    return cast("SupportsLeaseQueue", store) if has_methods(store, "acquire_session_turn_lease") else None
+    return StoreLease(store, session_id, holder, ttl_s=ttl_s, clock=clock)
 
 
 class Admission:

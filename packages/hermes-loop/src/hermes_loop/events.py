@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from hermes_loop.abilities import has_method
 from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.shielding import is_being_cancelled
 from hermes_loop.stream_text import ShownText
@@ -25,6 +24,7 @@ from hermes_messages import (
     ToolMessage,
     Usage,
 )
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import (
     ApprovalCallback,
     ClarifyCallback,
@@ -232,7 +232,7 @@ class Callbacks(Struct, frozen=True, kw_only=True):
 
 
 def _as_resettable(listener: object) -> SupportsStreamReset | None:
-    return cast("SupportsStreamReset", listener) if has_method(listener, "on_retry") else None
+    return listener if supports(listener, SupportsStreamReset) else None
 
 
 class TurnEvents:

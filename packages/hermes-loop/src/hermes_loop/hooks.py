@@ -9,6 +9,7 @@ from typing import Final
 
 from hermes_loop.watching import SupportsTurnEvents
 from hermes_messages import ConfigurationError
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import (
     SupportsAroundTurn,
     SupportsMemoryPrefetch,
@@ -73,7 +74,8 @@ def read_hooks(given: object) -> tuple[object, ...]:
 
 def check_hook(hook: object) -> None:
     """An object that can do something as a hook. Raises `ConfigurationError`."""
-    methods = {name: getattr(hook, name) for name in ABILITIES if hasattr(hook, name)}
+    found = {name: getattr(hook, name) for name in ABILITIES if hasattr(hook, name)}
+    methods = {name: method for name, method in found.items() if method is not None}
     if not methods or isinstance(hook, type):
         raise ConfigurationError(
             f"hooks= got {hook!r}, which is no hook: it needs one of the methods {', '.join(ABILITIES)} "
@@ -92,13 +94,13 @@ def collect_hooks(hooks: Iterable[object], *, skip_memory: bool = False) -> Hook
         return NO_HOOKS
     remembering = () if skip_memory else given
     return Hooks(
-        around_turn=[hook for hook in given if isinstance(hook, SupportsAroundTurn)],
-        pre_model=[hook for hook in given if isinstance(hook, SupportsPreModel)],
-        prefetch_memory=[hook for hook in remembering if isinstance(hook, SupportsMemoryPrefetch)],
-        sync_memory=[hook for hook in remembering if isinstance(hook, SupportsMemorySync)],
-        transform_request=[hook for hook in given if isinstance(hook, SupportsRequestTransform)],
-        transform_response=[hook for hook in given if isinstance(hook, SupportsResponseTransform)],
-        transform_tool_result=[hook for hook in given if isinstance(hook, SupportsToolResultTransform)],
-        post_turn=[hook for hook in given if isinstance(hook, SupportsPostTurn)],
-        turn_event=[hook for hook in given if isinstance(hook, SupportsTurnEvents)],
+        around_turn=[hook for hook in given if supports(hook, SupportsAroundTurn)],
+        pre_model=[hook for hook in given if supports(hook, SupportsPreModel)],
+        prefetch_memory=[hook for hook in remembering if supports(hook, SupportsMemoryPrefetch)],
+        sync_memory=[hook for hook in remembering if supports(hook, SupportsMemorySync)],
+        transform_request=[hook for hook in given if supports(hook, SupportsRequestTransform)],
+        transform_response=[hook for hook in given if supports(hook, SupportsResponseTransform)],
+        transform_tool_result=[hook for hook in given if supports(hook, SupportsToolResultTransform)],
+        post_turn=[hook for hook in given if supports(hook, SupportsPostTurn)],
+        turn_event=[hook for hook in given if supports(hook, SupportsTurnEvents)],
     )

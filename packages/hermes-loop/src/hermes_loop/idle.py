@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Protocol
 
-from hermes_loop.abilities import has_method
+from hermes_messages.abilities import supports
 
 __all__ = ["SupportsIdle", "as_idle"]
 
@@ -20,4 +20,4 @@ class SupportsIdle(Protocol):
 
 def as_idle(executor: object) -> SupportsIdle | None:
     """`executor`, if it can tell."""
-    return cast("SupportsIdle", executor) if has_method(executor, "is_idle") else None
+    return executor if supports(executor, SupportsIdle) else None

@@ -8,12 +8,11 @@ adds nothing; `save` may therefore be called at any time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from msgspec import Struct, field
 
-from hermes_loop.abilities import has_methods
 from hermes_messages import AssistantMessage, InvariantError, Message, ToolMessage
+from hermes_messages.abilities import supports
 from hermes_messages.approvals import pending_to_json
 from hermes_messages.protocols import (
     LeaseToken,
@@ -195,6 +194,4 @@ class Journal:
 
 def with_suspension(store: object | None) -> SupportsSuspension | None:
     """The store, if it keeps rounds that wait for a decision."""
-    if store is None or not has_methods(store, "suspend_round", "resume_round", "suspended_rounds"):
-        return None
-    return cast("SupportsSuspension", store)
+    return store if supports(store, SupportsSuspension) else None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import cast
 
 from msgspec import Struct
 
-from hermes_loop.abilities import has_method
 from hermes_loop.route_rests import RouteRests
 from hermes_messages import ModelInfo
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import Provider, SupportsSecrets
 
 __all__ = ["Route", "Routes"]
@@ -45,9 +44,7 @@ class Routes:
         self._rests = RouteRests(len(self._routes))
         self._opened: set[int] = set()
         providers = {id(route.provider): route.provider for route in self._routes}.values()
-        self._secret_holders = [
-            cast("SupportsSecrets", one) for one in providers if has_method(one, "secret_values")
-        ]
+        self._secret_holders = [one for one in providers if supports(one, SupportsSecrets)]
 
     @property
     def primary(self) -> Route:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from hermes_messages import ConfigurationError, ErrorKind, ProviderError
+from hermes_messages.abilities import supports
 from hermes_providers.credentials import Secret, check_key
 from hermes_providers.rotation import AllResting, Rotation
 
@@ -52,7 +53,7 @@ def key_source(given: KeyInput) -> KeySource:
     or a source itself. Raises `ConfigurationError` for a key that no header can carry."""
     if isinstance(given, str):
         return FixedKey(check_key(given, source="key"))
-    if isinstance(given, KeySource):
+    if supports(given, KeySource):
         return given
     if callable(given):
         return KeyFunction(given)

@@ -25,6 +25,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec import Struct
 
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import Tool
 from hermes_tools import files
 from hermes_tools.builtin.home import missing_home, user_directory
@@ -246,4 +247,4 @@ class CheckpointStation:
         return await following(call)
 
     def _changes_files(self, tool: Tool) -> bool:
-        return tool.spec.name in self._names or (isinstance(tool, SupportsChanges) and tool.changes_files)
+        return tool.spec.name in self._names or (supports(tool, SupportsChanges) and tool.changes_files)

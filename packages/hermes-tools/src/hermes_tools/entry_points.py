@@ -19,7 +19,7 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
     `UnknownNameError` for a toolset or setting that does not exist, `ToolDeclarationError` for an own tool
     that can not be run, and `ConfigurationError` for two tools of one name.
     """
-    from hermes_tools.abilities import supports
+    from hermes_messages.abilities import supports
     from hermes_tools.executor import Executor
     from hermes_tools.settings import ExecutorSettings
     from hermes_tools.toolsets import SupportsSettings, load_toolsets

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, ToolSpec, parse_arguments
+from hermes_messages.abilities import supports
 from hermes_messages.approvals import ApprovalAnswer, ApprovalDecision, Approve, match_decisions
 from hermes_messages.protocols import (
     RoundContext,
@@ -23,7 +24,6 @@ from hermes_messages.protocols import (
     TurnContext,
     UnavailableTool,
 )
-from hermes_tools.abilities import supports
 from hermes_tools.approvals import Approvals
 from hermes_tools.arguments import fit_arguments
 from hermes_tools.context import CallContext

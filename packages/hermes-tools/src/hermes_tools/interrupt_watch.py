@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Protocol, cast
+from typing import Protocol
 
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import InterruptSignal
 
 __all__ = ["InterruptWatch"]
@@ -27,11 +27,6 @@ def _nothing() -> None:
     pass
 
 
-@lru_cache(maxsize=64)
-def _tells_listeners(kind: type) -> bool:
-    return hasattr(kind, "on_request")
-
-
 class InterruptWatch:
     """Calls `listener` once when `signal` is set, until `stop`."""
 
@@ -41,8 +36,8 @@ class InterruptWatch:
         self._listener = listener
         self._task: asyncio.Task[None] | None = None
         self._forget: Callable[[], object]
-        if _tells_listeners(type(signal)):
-            self._forget = cast("_TellsListeners", signal).on_request(listener)
+        if supports(signal, _TellsListeners):
+            self._forget = signal.on_request(listener)
         else:
             self._task = asyncio.create_task(self._wait(signal))
             self._forget = self._task.cancel

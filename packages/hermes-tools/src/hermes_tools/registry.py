@@ -13,8 +13,8 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from hermes_messages import ConfigurationError, JsonObject, ToolDeclarationError, ToolSpec
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import Scheduling, Tool
-from hermes_tools.abilities import supports
 
 __all__ = [
     "RegisteredTool",

@@ -8,6 +8,7 @@ from hermes_loop.compression.protocol import Compressor
 from hermes_loop.compression.settings import CompressionSettings
 from hermes_loop.compression.summary import SummaryCompressor
 from hermes_messages import ConfigurationError
+from hermes_messages.abilities import supports
 
 __all__ = ["CompressionControl", "read_compression"]
 
@@ -32,7 +33,7 @@ def read_compression(
     compression: bool | CompressionSettings, compressor: Compressor | None
 ) -> CompressionControl | None:
     """What `AIAgent(compression=, compressor=)` says. Raises `ConfigurationError`."""
-    if compressor is not None and not isinstance(compressor, Compressor):
+    if compressor is not None and not supports(compressor, Compressor):
         raise ConfigurationError(
             f"compressor must have a method compress, not be a {type(compressor).__name__}"
         )

@@ -33,6 +33,7 @@ from hermes_messages import (
     Transcript,
     estimate_tokens,
 )
+from hermes_messages.abilities import supports
 from hermes_messages.openai_shape import to_dicts
 from hermes_messages.protocols import NewMessage, Provider, StoredMessage, SupportsCompression
 
@@ -195,7 +196,7 @@ async def _adopt(turn: TurnState, deps: TurnDeps, new: Sequence[Kept]) -> Stop |
     if isinstance(saved, Stop):
         return saved
     archive: object = deps.store
-    if deps.store is not None and isinstance(archive, SupportsCompression):
+    if deps.store is not None and supports(archive, SupportsCompression):
         try:
             rows = await deps.store.get_messages(turn.session_id)
             named = _named(turn, conversation.messages, rows, new)

@@ -15,6 +15,7 @@ from hermes_loop.phases.tool_round import execute_calls
 from hermes_loop.resume import OpenRound, begin_again, unknown_result, waits_for_decision
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_messages import ToolMessage, UserMessage
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import (
     RoundContext,
     RoundOutcome,
@@ -31,7 +32,7 @@ async def read_interrupted_round(
 ) -> RoundRecord | None:
     """The round as one that can be gone on with; None where it is settled as it stands: another message came
     after it, it waits for a decision, or nobody says which calls may run again. Raises `StoreError`."""
-    if not deps.rerun_idempotent or not isinstance(deps.executor, SupportsRepetition):
+    if not deps.rerun_idempotent or not supports(deps.executor, SupportsRepetition):
         return None
     before = [row.message for row in rows if row.seq < round_.seq]
     later = [row.message for row in rows if row.seq > round_.seq]
@@ -55,7 +56,7 @@ async def finish_interrupted_round(turn: TurnState, deps: TurnDeps) -> None:
     interrupt, or a question to a person, keeps from running is unknown too. Raises `StoreError`."""
     record = turn.conversation.open_round
     executor = deps.executor
-    if record is None or not isinstance(executor, SupportsRepetition):
+    if record is None or not supports(executor, SupportsRepetition):
         return
     calls = record.message.tool_calls
     again = [

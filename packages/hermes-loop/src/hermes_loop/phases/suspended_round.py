@@ -8,6 +8,7 @@ from hermes_loop.journal import RoundRecord, with_suspension
 from hermes_loop.resume import unknown_result
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_messages import AssistantMessage, ConfigurationError, SessionNotFoundError, ToolMessage, repair
+from hermes_messages.abilities import supports
 from hermes_messages.approvals import ApprovalDecision, match_decisions, pending_from_json
 from hermes_messages.protocols import (
     PendingApproval,
@@ -29,7 +30,7 @@ async def restore_suspended_round(
     round, and for decisions that do not fit the calls that wait. Raises `StoreError`.
     """
     conversation = turn.conversation
-    if not isinstance(deps.executor, SupportsDecisions):
+    if not supports(deps.executor, SupportsDecisions):
         raise ConfigurationError(f"{type(deps.executor).__name__} can not finish a round that was suspended")
     if deps.store is not None:
         known = await deps.store.get_session(turn.session_id) if conversation.pending else None

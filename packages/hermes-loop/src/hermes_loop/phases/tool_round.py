@@ -23,6 +23,7 @@ from hermes_messages import (
     ToolMessage,
     TurnStoppedError,
 )
+from hermes_messages.abilities import supports
 from hermes_messages.approvals import ApprovalDecision, Later
 from hermes_messages.protocols import RoundContext, RoundOutcome, SupportsDecisions
 
@@ -57,7 +58,7 @@ async def resume_tool_round(
     """
     record, executor = turn.conversation.open_round, deps.executor
     assert record is not None
-    assert isinstance(executor, SupportsDecisions)
+    assert supports(executor, SupportsDecisions)
     stop = turn.interruption()
     if stop is not None:
         return stop

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hermes_messages.abilities import supports
 from hermes_messages.approvals import (
     ApprovalAnswer,
     ApprovalDecision,
@@ -146,7 +147,7 @@ class SimpleExecutor:
     def may_repeat(self, call: ToolCall) -> bool:
         """Whether the tool of `call` says that it is idempotent."""
         tool: object = self._tools.get(call.name)
-        return isinstance(tool, SupportsIdempotence) and tool.idempotent
+        return supports(tool, SupportsIdempotence) and tool.idempotent
 
     def unknown(self, name: str) -> str:
         """What the model is told about a tool that does not exist."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from hermes_messages import AssistantMessage, Message, content_text
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import (
     MessageHit,
     SessionStore,
@@ -84,7 +85,7 @@ class SessionSearchToolset:
 def _reason_of(store: SessionStore | None) -> str | None:
     if store is None:
         return _NO_STORE
-    return None if isinstance(store, SupportsSearch) else _NO_SEARCH
+    return None if supports(store, SupportsSearch) else _NO_SEARCH
 
 
 async def _search(
@@ -93,7 +94,7 @@ async def _search(
     """Hits by conversation. The conversation that asks is left out unless it is asked for."""
     if not query.strip():
         raise ToolFailure("the query is empty")
-    assert isinstance(store, SupportsSearch)
+    assert supports(store, SupportsSearch)
     limit = min(max(1, limit), MOST_HITS)
     own_hits = 0 if wanted else limit  # there may be so many of one's own before the others
     hits = await store.search_messages(query, session_id=wanted, role=role, limit=limit + own_hits)

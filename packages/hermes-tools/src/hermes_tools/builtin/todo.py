@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from hermes_messages import AssistantMessage, Message, StoreError, ToolMessage, content_text
+from hermes_messages.abilities import supports
 from hermes_messages.protocols import SupportsSessionState, Tool, Toolset, TurnContext
-from hermes_tools.abilities import supports
 from hermes_tools.context import CallContext
 from hermes_tools.errors import ToolFailure
 from hermes_tools.tool import tool

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from uuid import uuid4
 
+from hermes_messages.abilities import supports
 from hermes_messages.errors import LeaseLostError, StoreError
 from hermes_messages.protocols.store import SupportsCompression, SupportsLeases
 from hermes_messages.testing.conformance.report import CANCEL_POINTS, UnmetError, cancel_after, expect
@@ -46,7 +47,7 @@ class CompressionChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[CompressingStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsCompression):
+            if not supports(store, SupportsCompression):
                 raise UnmetError("this store compresses nothing, the one before did")
             yield store
 
@@ -124,7 +125,7 @@ class CompressionChecks:
 
     async def the_lease_is_asked_for_and_goes_on(self) -> None:
         async with self._store() as store:
-            if not isinstance(store, SupportsLeases):
+            if not supports(store, SupportsLeases):
                 return
             session_id, child_id = await self._long_session(store), _new_id()
             lease = await store.try_acquire_session_turn_lease(session_id, "one", 60.0)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+from hermes_messages.abilities import supports
 from hermes_messages.errors import LeaseLostError
 from hermes_messages.messages import ToolMessage
 from hermes_messages.protocols.store import LeaseToken, SessionInfo, SupportsLeases, ToolRound
@@ -63,7 +64,7 @@ class LeaseChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[LeasedStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsLeases):
+            if not supports(store, SupportsLeases):
                 raise UnmetError("this store has no leases, the one before had")
             yield store
 

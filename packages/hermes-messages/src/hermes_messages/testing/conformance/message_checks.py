@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
+from hermes_messages.abilities import supports
 from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.errors import HermesError, StoreError
 from hermes_messages.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
@@ -334,15 +335,15 @@ class DurabilityChecks:
             round_ = await store.begin_tool_round(session_id, "round", message)
             await store.set_tool_result(round_, 1, ToolMessage("b", "2"))
             await store.update_session_meta(session_id, system_prompt="prompt")
-            if isinstance(store, SupportsSuspension):
+            if supports(store, SupportsSuspension):
                 await store.suspend_round(round_, "pending")
-            if isinstance(store, SupportsSessionState):
+            if supports(store, SupportsSessionState):
                 await store.set_session_state(session_id, "todos", ["one"])
         async with Opened(self._reopen) as store:
-            if isinstance(store, SupportsSuspension):
+            if supports(store, SupportsSuspension):
                 found = await store.suspended_rounds(session_id)
                 expect(found == [SuspendedRound(round_, "pending")], f"suspended rounds came back: {found!r}")
-            if isinstance(store, SupportsSessionState):
+            if supports(store, SupportsSessionState):
                 expect(await store.get_session_state(session_id, "todos") == ["one"], "a value is gone")
             back = await stored(store, session_id)
             expect(back == [UserMessage("ask"), message, ToolMessage("b", "2")], f"came back: {back!r:.300}")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
+from hermes_messages.abilities import supports
 from hermes_messages.errors import ProviderError
 from hermes_messages.exchange import (
     ChatRequest,
@@ -214,7 +215,7 @@ class _ProviderChecks:
 
     async def a_count_is_positive_or_unknown(self) -> None:
         async with _Opened(self._make) as provider:
-            if isinstance(provider, SupportsTokenCount):
+            if supports(provider, SupportsTokenCount):
                 count = await provider.count_tokens(_request_for(provider, self._given))
                 known = count is None or (type(count) is int and count > 0)
                 expect(known, f"count_tokens() gave {count!r} for a request that has text")
@@ -222,7 +223,7 @@ class _ProviderChecks:
 
     async def secrets_are_texts_that_no_repr_shows(self) -> None:
         provider = await made(self._make())
-        if isinstance(provider, SupportsSecrets):
+        if supports(provider, SupportsSecrets):
             secrets = provider.secret_values()
             good = type(secrets) is tuple and all(type(value) is str and value for value in secrets)
             expect(good, "secret_values() is no tuple of texts with something in them")

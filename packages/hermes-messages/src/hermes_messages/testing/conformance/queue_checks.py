@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from hermes_messages.abilities import supports
 from hermes_messages.errors import StoreBusyError
 from hermes_messages.protocols.store import LeaseToken, SupportsLeaseQueue, SupportsLeases
 from hermes_messages.testing.conformance.report import (
@@ -40,7 +41,7 @@ class QueueChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[QueueStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsLeaseQueue) or not isinstance(store, SupportsLeases):
+            if not supports(store, SupportsLeaseQueue) or not supports(store, SupportsLeases):
                 raise UnmetError("a store with a queue for leases needs the methods of SupportsLeases too")
             yield store
 

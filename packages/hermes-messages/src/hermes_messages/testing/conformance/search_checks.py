@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+from hermes_messages.abilities import supports
 from hermes_messages.messages import AssistantMessage, UserMessage
 from hermes_messages.protocols.store import NewMessage, SupportsSearch
 from hermes_messages.testing.conformance.report import UnmetError, expect
@@ -36,7 +37,7 @@ class SearchChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[SearchStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsSearch):
+            if not supports(store, SupportsSearch):
                 raise UnmetError("this store has no search, the one before had")
             yield store
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from hermes_messages.abilities import supports
 from hermes_messages.argument_text import JsonObject, JsonValue
 from hermes_messages.errors import LeaseLostError, StoreError
 from hermes_messages.messages import ToolMessage
@@ -41,7 +42,7 @@ class SuspensionChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[SuspendingStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsSuspension):
+            if not supports(store, SupportsSuspension):
                 raise UnmetError("this store suspends no rounds, the one before did")
             yield store
 
@@ -99,7 +100,7 @@ class SuspensionChecks:
 
     async def marks_are_fenced(self) -> None:
         async with self._store() as store:
-            if not isinstance(store, SupportsLeases):
+            if not supports(store, SupportsLeases):
                 return
             session_id = await with_session(store)
             round_ = await store.begin_tool_round(session_id, "r", round_of("a"))
@@ -127,7 +128,7 @@ class StateChecks:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[StateStore]:
         async with Opened(self._make) as store:
-            if not isinstance(store, SupportsSessionState):
+            if not supports(store, SupportsSessionState):
                 raise UnmetError("this store keeps no values for a session, the one before did")
             yield store
 
@@ -173,7 +174,7 @@ class StateChecks:
     async def values_are_not_fenced(self) -> None:
         async with self._store() as store:
             session_id = await with_session(store)
-            if isinstance(store, SupportsLeases):
+            if supports(store, SupportsLeases):
                 await store.try_acquire_session_turn_lease(session_id, "one", 60.0)
             await store.set_session_state(session_id, "a", 1)
             expect(await store.get_session_state(session_id, "a") == 1, "a value was not kept under a lease")

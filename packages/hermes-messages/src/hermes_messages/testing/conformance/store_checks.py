@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes_messages.abilities import supports
 from hermes_messages.protocols.store import (
     SupportsCompression,
     SupportsLeaseQueue,
@@ -35,12 +36,12 @@ async def check_store(
     probe = await made(make_store())
     more: list[tuple[bool, object]] = [
         (reopen is not None, DurabilityChecks(make_store, reopen or make_store)),
-        (isinstance(probe, SupportsLeases), LeaseChecks(make_store)),
-        (isinstance(probe, SupportsLeaseQueue), QueueChecks(make_store, limit_s)),
-        (isinstance(probe, SupportsSuspension), SuspensionChecks(make_store)),
-        (isinstance(probe, SupportsSessionState), StateChecks(make_store)),
-        (isinstance(probe, SupportsCompression), CompressionChecks(make_store, limit_s)),
-        (isinstance(probe, SupportsSearch), SearchChecks(make_store)),
+        (supports(probe, SupportsLeases), LeaseChecks(make_store)),
+        (supports(probe, SupportsLeaseQueue), QueueChecks(make_store, limit_s)),
+        (supports(probe, SupportsSuspension), SuspensionChecks(make_store)),
+        (supports(probe, SupportsSessionState), StateChecks(make_store)),
+        (supports(probe, SupportsCompression), CompressionChecks(make_store, limit_s)),
+        (supports(probe, SupportsSearch), SearchChecks(make_store)),
     ]
     await probe.close()
     groups = [MessageChecks(make_store, limit_s), *(group for applies, group in more if applies)]
