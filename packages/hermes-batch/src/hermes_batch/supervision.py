@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+from hermes_messages.patience import Patience
+
 __all__ = ["OverrunError", "SelfCancelledError", "StoppedError", "finish", "supervised"]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -14,7 +16,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""How long cancelled work may clean up, in seconds."""
+"""How long cancelled work may clean up, in seconds in which the loop runs."""
 _abandoned: set[asyncio.Future[Any]] = set()
 
 
@@ -91,16 +93,17 @@ async def _end(task: asyncio.Future[Any], what: str) -> None:
 
 
 async def _await_end(task: asyncio.Future[Any], what: str) -> None:
-    """Wait for `task`, bounded; a cancellation that comes meanwhile is raised at the end."""
+    """Wait for `task`, at most `PATIENCE_S` seconds in which the loop runs; a cancellation that comes
+    meanwhile is raised at the end."""
     patience_s = PATIENCE_S
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + patience_s
+    clock, patience = asyncio.get_running_loop().time, Patience(patience_s)
     cancelled: asyncio.CancelledError | None = None
-    while not task.done() and (left := deadline - clock()) > 0:
+    while not task.done() and patience.left_s > 0:
         try:
-            await asyncio.wait({task}, timeout=left)
+            await asyncio.wait({task}, timeout=patience.begin(clock()))
         except asyncio.CancelledError as error:
             cancelled = error
+        patience.end(clock())
     if not task.done():
         logger.warning("%s did not end %g s after its cancellation; it is left to itself", what, patience_s)
         _abandoned.add(task)

@@ -15,6 +15,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from hermes_messages.patience import Patience
+
 __all__ = ["DEFAULT_BOUNDS", "Bounds", "abandoned_tasks", "finish_despite_cancel", "is_being_cancelled"]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -39,7 +41,6 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 DEFAULT_BOUNDS: Final = Bounds()
 
-_MOMENT_S: Final = 0.5
 _abandoned: set[asyncio.Task[object]] = set()
 _runs: set[asyncio.Task[object]] = set()
 
@@ -55,31 +56,30 @@ class _Waiter:
     def __init__(self, bounds: Bounds) -> None:
         self._clock = asyncio.get_running_loop().time
         self._bounds = bounds
-        self._left = bounds.limit_s
+        self._patience = Patience(bounds.limit_s)
         self.cancelled: asyncio.CancelledError | None = None
 
     async def wait(self, task: asyncio.Task[T]) -> bool:
         """Wait until `task` is done or no time is left; whether it is done."""
-        while not task.done() and self._left > 0:
+        while not task.done() and self._patience.left_s > 0:
             await self._wait_once(task)
         return task.done()
 
     async def stop(self, task: asyncio.Task[T]) -> bool:
         """Cancel `task` once and wait one grace for it; whether it is done."""
         task.cancel()
-        self._left = self._bounds.grace_s
+        self._patience = Patience(self._bounds.grace_s)
         return await self.wait(task)
 
     async def _wait_once(self, task: asyncio.Task[T]) -> None:
-        started, longest = self._clock(), min(self._left, _MOMENT_S)
-        most = self._left
+        is_first = False
         try:
-            await asyncio.wait({task}, timeout=longest)
+            await asyncio.wait({task}, timeout=self._patience.begin(self._clock()))
         except asyncio.CancelledError as error:
-            if self.cancelled is None:
-                most = self._bounds.after_cancel_s
-            self.cancelled = error
-        self._left = min(self._left - min(self._clock() - started, longest), most)
+            is_first, self.cancelled = self.cancelled is None, error
+        self._patience.end(self._clock())
+        if is_first:
+            self._patience.shorten(self._bounds.after_cancel_s)
 
 
 async def finish_despite_cancel(

@@ -13,11 +13,11 @@ from typing import Any
 
 import anyio
 
+from hermes_messages.patience import Patience
+
 __all__ = ["finish", "join"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-_MOMENT_S = 0.5
-"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 _abandoned: set[asyncio.Task[None]] = set()
 """Tasks that did not end in time; held so that they are not collected while they run."""
 
@@ -57,15 +57,14 @@ async def _wait(task: asyncio.Task[None], limit_s: float) -> asyncio.CancelledEr
     meanwhile."""
     if task.done():
         return None
-    now = asyncio.get_running_loop().time
-    left_s = limit_s
+    clock = asyncio.get_running_loop().time
+    patience = Patience(limit_s)
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the loop holds off task.cancel()
-        while not task.done() and left_s > 0:
-            started, longest = now(), min(left_s, _MOMENT_S)
+        while not task.done() and patience.left_s > 0:
             try:
-                await asyncio.wait({task}, timeout=longest)
+                await asyncio.wait({task}, timeout=patience.begin(clock()))
             except asyncio.CancelledError as error:
                 cancelled = error
-            left_s -= min(now() - started, longest)
+            patience.end(clock())
     return cancelled

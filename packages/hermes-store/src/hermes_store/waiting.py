@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import anyio
 
+from hermes_messages.patience import Patience
+
 __all__ = ["carry_out", "finish", "retrieve", "settle"]
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
-_MOMENT_S = 0.5
-"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 
 
 async def settle(outcome: asyncio.Future[T], limit_s: float) -> bool:
@@ -45,16 +45,15 @@ async def _wait(outcome: asyncio.Future[T], limit_s: float) -> asyncio.Cancelled
     """Wait until `outcome` is there, at most `limit_s` seconds in which the loop runs; a cancellation that
     came meanwhile."""
     clock = asyncio.get_running_loop().time
-    left_s = limit_s
+    patience = Patience(limit_s)
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
-        while not outcome.done() and left_s > 0:
-            started, longest = clock(), min(left_s, _MOMENT_S)
+        while not outcome.done() and patience.left_s > 0:
             try:
-                await asyncio.wait({outcome}, timeout=longest)
+                await asyncio.wait({outcome}, timeout=patience.begin(clock()))
             except asyncio.CancelledError as error:
                 cancelled = error
-            left_s -= min(clock() - started, longest)
+            patience.end(clock())
     if outcome.done():
         retrieve(outcome)
     else:

@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 
+from hermes_messages.patience import Patience
+
 __all__ = ["finish_despite_cancel"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 _GRACE_S = 0.5
-_MOMENT_S = 0.5
-"""What a wait counts at most, also where the process stood still meanwhile (stopped, its machine asleep)."""
 _abandoned: set[asyncio.Task[None]] = set()
 
 
@@ -28,18 +28,17 @@ async def finish_despite_cancel(work: Callable[[], Coroutine[Any, Any, None]], l
     the work if a cancellation came meanwhile, TimeoutError past the limit, else what the work raised.
     """
     clock = asyncio.get_running_loop().time
-    left_s = limit_s
+    patience = Patience(limit_s)
     task = asyncio.create_task(work())
     cancelled: asyncio.CancelledError | None = None
     started_again = False
     with anyio.CancelScope(shield=True):  # holds off anyio's scopes; the `except` holds off task.cancel()
-        while not task.done() and left_s > 0:
-            started, longest = clock(), min(left_s, _MOMENT_S)
+        while not task.done() and patience.left_s > 0:
             try:
-                await asyncio.wait({task}, timeout=longest)
+                await asyncio.wait({task}, timeout=patience.begin(clock()))
             except asyncio.CancelledError as error:
                 cancelled = error
-            left_s -= min(clock() - started, longest)
+            patience.end(clock())
             if task.done() and task.cancelled() and not started_again:
                 started_again = True
                 task = asyncio.create_task(work())
