@@ -87,6 +87,13 @@ def test_a_module_without_the_mark_needs_the_source_tree(tests: Path) -> None:
     assert needs_of(module(tests, "test_a.py", "def test_a(): pass")) == {"workspace"}
 
 
+def test_no_single_test_says_what_it_needs_since_only_modules_are_asked() -> None:
+    """Of a module that asked for less, the test would run where its wheel is missing."""
+    decorator = "@" + "pytest.mark.needs"
+    files = (ROOT / "tests-integration").rglob("test_*.py")
+    assert [file.name for file in files if decorator in file.read_text("utf-8")] == []
+
+
 def test_every_name_that_is_left_out_is_there() -> None:
     for name in SLOW | ONCE:
         module, _, test = name.partition("::")
