@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from anthropic_help import MODEL, ORIGIN, ask, builder, replay, wired
+from anthropic_help import MODEL, ORIGIN, ask, builder, provider_at, replay, text_block, tidy, wired
 from anthropic_requests import CALL, CALL_2, HI, INTERLEAVED, THINKING, THINKING_2, USE, USE_2, round_of
-from hermes_messages import AssistantMessage, ToolCall, encode_messages
+from byte_server import ByteServer, stream
+from hermes_messages import AssistantMessage, JsonValue, ToolCall, encode_messages
 from hermes_messages.parts import Origin, Replay
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
+from wire_help import answer, run
 
 
 def test_interleaved_thinking_keeps_its_order() -> None:
@@ -105,3 +107,30 @@ def test_edited_text_wins_over_the_hosts_blocks() -> None:
 def test_blocks_that_can_not_be_read_are_as_good_as_none() -> None:
     broken = Replay(ORIGIN, "anthropic_messages", (Raw(b"[1]"),))
     assert [b["type"] for b in wired(HI, *round_of(CALL, blocks=broken))[1]["content"]] == ["tool_use"]
+
+
+def test_thinking_of_a_conversation_that_changed_since_is_no_reason_to_refuse_the_request() -> None:
+    feature = "thinking-binding-controls-2026-08-01"
+
+    async def main() -> None:
+        async with ByteServer([stream(tidy(text_block(0, "ok")))]) as server:
+            for own, sent in (
+                (None, feature),
+                (f"compact-2026-01-12,{feature}", f"compact-2026-01-12,{feature}"),
+                ("compact-2026-01-12", "compact-2026-01-12"),
+            ):
+                mine: dict[str, JsonValue] = {} if own is None else {"anthropic-beta": own}
+                quirks = {"block_binding": "drop_block", "replay": "any"}
+                provider = provider_at(server.base_url, quirks=quirks, headers=mine)
+                history = (HI, *round_of(CALL, blocks=replay(THINKING, USE)), HI)
+                await answer(provider, ask(*history, model="claude-haiku-5-5"))
+                await provider.close()
+                got = server.requests[-1]
+                thinking = got.json().get("thinking")
+                assert got.headers["anthropic-beta"] == sent
+                # Without the feature the field is refused, so it goes only where the header goes.
+                bound = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+                assert thinking == (bound if feature in sent else None)
+                assert b'"signature"' in got.body
+
+    run(main())

@@ -24,7 +24,9 @@ from hermes_messages import (
     UserMessage,
 )
 from hermes_messages.parts import Origin, TextPart
+from hermes_providers.wire.anthropic_format import make_wire
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
+from hermes_providers.wire.base import WireSettings
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic"
 
@@ -200,6 +202,9 @@ def test_a_tool_schema_without_a_type_gets_one() -> None:
     assert body(HI, tools=(LIST,))["tools"][0]["input_schema"] == {"type": "object", "properties": {}}
 
 
+BOUND = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
 @pytest.mark.parametrize(
     ("model", "effort", "sent"),
     [
@@ -210,7 +215,11 @@ def test_a_tool_schema_without_a_type_gets_one() -> None:
         ("claude-opus-4-7", "none", None),
         ("claude-opus-5", "none", {"type": "disabled"}),
         ("claude-sonnet-5-5", "none", {"type": "between_tools"}),
-        ("claude-opus-5-5", "none", None),
+        ("claude-haiku-5-5", "none", {"type": "disabled"}),
+        ("claude-opus-5-5", "none", {"type": "adaptive"} | BOUND),
+        ("claude-haiku-5-5", None, {"type": "adaptive"} | BOUND),
+        ("claude-fable-5-2", "high", {"type": "adaptive", "display": "summarized"} | BOUND),
+        ("claude-fable-5-20260609", None, None),
         ("claude-3-5-haiku-latest", "high", None),
         ("claude-opus-5", None, None),
         ("some-other-model", "low", {"type": "enabled", "budget_tokens": 2048}),
@@ -218,6 +227,34 @@ def test_a_tool_schema_without_a_type_gets_one() -> None:
 )
 def test_thinking_is_asked_for_in_the_form_of_the_model(model: str, effort: Any, sent: object) -> None:
     assert body(HI, model=model, reasoning_effort=effort).get("thinking") == sent
+
+
+def test_thinking_whose_conversation_has_changed_is_left_out_where_that_may_be_asked_for() -> None:
+    def sent(headers: dict[str, str] | None = None, **more: Any) -> tuple[bool, str | None]:
+        quirks = AnthropicQuirks(**more)
+        made = wire(quirks, headers=headers or {})
+        thinking = json.loads(made.builder.build(ask(HI, model="claude-opus-5-5"))).get("thinking", {})
+        return "block_binding" in thinking, made.headers.get("anthropic-beta")
+
+    feature = "thinking-binding-controls-2026-08-01"
+    assert sent() == (True, feature)
+    assert sent(beta=("context-1m-2025-08-07",)) == (True, f"context-1m-2025-08-07,{feature}")
+    assert sent(beta=(feature,)) == (True, feature)
+    assert sent(block_binding="none") == (False, None)
+    # The user's own header stands for the wire's: without the feature in it, the field would be refused.
+    assert sent({"Anthropic-Beta": "fast-mode-2026-02-01"})[0] is False
+    assert sent({"Anthropic-Beta": f"fast-mode-2026-02-01,{feature}"})[0] is True
+
+
+def test_another_host_of_the_wire_is_not_asked_to_leave_thinking_out() -> None:
+    def sent(**more: Any) -> bool:
+        elsewhere = WireSettings(
+            base_url="https://h.example", provider="x", host="h.example", quirks=AnthropicQuirks(**more)
+        )
+        return "thinking" in json.loads(make_wire(elsewhere).builder.build(ask(HI, model="claude-opus-5-5")))
+
+    assert not sent()
+    assert sent(block_binding="drop_block")
 
 
 def test_effort_goes_with_adaptive_thinking_and_is_low_where_it_can_not_be_off() -> None:
@@ -310,6 +347,6 @@ def test_count_asks_with_the_same_prompt() -> None:
 
 
 def test_addresses_and_headers() -> None:
-    made = wire(AnthropicQuirks(beta=("a-1", "b-2")))
+    made = wire(AnthropicQuirks(beta=("a-1", "b-2"), block_binding="none"))
     assert made.headers == {"anthropic-version": "2023-06-01", "anthropic-beta": "a-1,b-2"}
     assert made.builder.url(ask(HI)) == "https://api.anthropic.com/v1/messages"

@@ -138,6 +138,20 @@ def test_every_shape_of_error_body_is_read(body: object, shown: str, code: str |
     assert error.code == code
 
 
+def test_spend_limit_that_comes_as_a_rate_limit_is_a_matter_of_billing() -> None:
+    said = {"type": "rate_limit_error", "message": "This request was refused."}
+    for code, kind in (
+        ("contract_spend_limit_reached", ErrorKind.BILLING),
+        ("enforced_spend_limit_reached", ErrorKind.BILLING),
+        ("ramp_limit_exceeded", ErrorKind.RATE_LIMIT),
+    ):
+        error = judge(429, {"type": "error", "error": {**said, "details": {"error_code": code}}})
+        assert (error.kind, error.code) == (kind, code)
+    error = judge(400, {"error": {"message": "You have reached your specified API usage limits."}})
+    assert error.kind is ErrorKind.BILLING
+    assert judge(429, {"error": {"message": "M", "details": [{"error_code": "x"}]}}).code is None
+
+
 def test_facts_are_kept() -> None:
     error = judge(429, {"error": {"message": "M"}}, x_request_id="req_1", retry_after="7")
     assert (error.status, error.request_id, error.retry_after_s) == (429, "req_1", 7.0)

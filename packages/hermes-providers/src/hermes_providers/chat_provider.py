@@ -45,6 +45,7 @@ def wire_provider(
         quirks=quirks,
         extra_body=extra_body,
         refusals=refusals,
+        headers=route.headers,
     )
     made = make_wire(wire, settings)
     if counter is not None:

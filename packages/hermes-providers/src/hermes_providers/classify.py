@@ -161,13 +161,15 @@ def _read_object(value: JsonObject) -> _Said:
     holder = inner.get("message")  # Mistral puts the detail into the message
     details = holder.get("detail") if isinstance(holder, dict) else inner.get("detail")
     message = _validation(details) or _text(holder) or _text(details) or _text(inner.get("msg"))
-    metadata = inner.get("metadata")
+    metadata, specific = inner.get("metadata"), inner.get("details")
     detail = _text(metadata.get("raw")) if isinstance(metadata, dict) else None
     if detail:  # OpenRouter: the text of the host behind it
         message = f"{message}: {detail}" if message else detail
     return _Said(
         message or msgspec.json.encode(inner).decode(),
-        _text(inner.get("code")),
+        # Anthropic: a code beside the type, where there is one ("Errors": `error.details.error_code`).
+        (_text(specific.get("error_code")) if isinstance(specific, dict) else None)
+        or _text(inner.get("code")),
         _text(inner.get("type")) or _text(inner.get("status")),
         detail or "",
         _text(inner.get("param")),

@@ -73,6 +73,23 @@ _BILLING: tuple[ErrorPattern, ...] = (
         "or purchase credits.",
     ),
     row(
+        # "enforced_spend_limit_reached" is the code of the same; a rate limit's status and no Retry-After.
+        ErrorKind.BILLING,
+        r"reached your (?:specified )?(?:workspace )?api usage limits|spend_limit_reached",
+        "Anthropic",
+        429,
+        "You have reached your API usage limits: your organization has crossed its monthly API usage "
+        "threshold, set based on your organization's API tier. You will regain access on 2026-09-01 at "
+        "00:00 UTC.",
+    ),
+    row(
+        ErrorKind.BILLING,
+        r"billing_not_active|check your billing details on our website",
+        "OpenAI",
+        429,
+        "Your account is not active, please check your billing details on our website.",
+    ),
+    row(
         ErrorKind.BILLING,
         r"requires more credits|insufficient credits",
         "OpenRouter",
@@ -254,6 +271,16 @@ _FORMAT: tuple[ErrorPattern, ...] = (
         400,
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
         "'tool_call_id'.",
+    ),
+    row(
+        ErrorKind.FORMAT,
+        r"is bound to a different conversation",
+        "Anthropic",
+        400,
+        "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+        "conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "
+        '"drop_block". That setting requires the `thinking-binding-controls-2026-08-01` value in the '
+        "`anthropic-beta` header.",
     ),
     row(
         ErrorKind.FORMAT,

@@ -152,6 +152,36 @@ CONTEXT_OVERFLOW: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.CONTEXT_OVERFLOW,
+        r"longer than the model'?s? (?:maximum )?context length",
+        "Together",
+        400,
+        "The input (250000 tokens) is longer than the model's context length (200000 tokens).",
+    ),
+    row(
+        ErrorKind.CONTEXT_OVERFLOW,
+        r"tokens \+ `?max_new_tokens`? must be <=",
+        "Hugging Face",
+        422,
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4031 `inputs` "
+        "tokens and 200 `max_new_tokens`",
+    ),
+    row(
+        ErrorKind.CONTEXT_OVERFLOW,
+        r"exceeded (?:max )?context length by",
+        "Ollama",
+        400,
+        "prompt too long; exceeded max context length by 1200 tokens",
+    ),
+    row(
+        # In the middle of an answer, or for a prompt that leaves no room for one.
+        ErrorKind.CONTEXT_OVERFLOW,
+        r"context size has been exceeded",
+        "llama.cpp",
+        500,
+        "Context size has been exceeded.",
+    ),
+    row(
+        ErrorKind.CONTEXT_OVERFLOW,
         r"max_model_len",
         "vLLM",
         400,
@@ -165,6 +195,7 @@ CONTEXT_OVERFLOW: tuple[ErrorPattern, ...] = (
         400,
         "tokens in request more than max tokens allowed",
     ),
+    row(ErrorKind.CONTEXT_OVERFLOW, r"prompt exceeds max length", "Z.AI", 400, "Prompt exceeds max length"),
     row(
         ErrorKind.CONTEXT_OVERFLOW,
         r"超过(?:模型)?最大长度|超出最大长度",

@@ -9,7 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from hermes_messages import ChatRequest
-from hermes_providers.wire.anthropic_quirks import WIRE, AnthropicQuirks, address
+from hermes_providers.wire.anthropic_quirks import (
+    BINDING_BETA,
+    WIRE,
+    AnthropicQuirks,
+    address,
+    drops_unbound,
+)
 from hermes_providers.wire.anthropic_request import AnthropicRequestBuilder
 from hermes_providers.wire.anthropic_stream import AnthropicStreamReader
 from hermes_providers.wire.base import CountRequest, WireFormat, WireSettings
@@ -24,8 +30,9 @@ def make_wire(settings: WireSettings) -> WireFormat:
     quirks = settings.quirks if isinstance(settings.quirks, AnthropicQuirks) else AnthropicQuirks()
     builder = AnthropicRequestBuilder(settings, quirks)
     headers = {"anthropic-version": quirks.version}
-    if quirks.beta:
-        headers["anthropic-beta"] = ",".join(quirks.beta)
+    features = (*quirks.beta, BINDING_BETA) if drops_unbound(settings, quirks) else quirks.beta
+    if features:
+        headers["anthropic-beta"] = ",".join(dict.fromkeys(features))
     counter = None
     if quirks.count_path is not None:
         counter = AnthropicTokenCounter(builder, address(settings.base_url, quirks.count_path))

@@ -26,12 +26,14 @@ _MIN_BUDGET = 1024
 
 class Circumstances(Struct, frozen=True, kw_only=True):
     """What decides beside the request: the model's rules, the parameters that it refused, whether any tools
-    go with the request, and whether the open tool round began without a thinking block of this model."""
+    go with the request, whether the open tool round began without a thinking block of this model, and whether
+    thinking blocks whose conversation has changed are to be left out by the host."""
 
     rules: ModelRules
     refused: AbstractSet[str]
     has_tools: bool
     thoughtless_round: bool = False
+    drops_unbound: bool = False
 
 
 class _Thinking(Struct, frozen=True):
@@ -55,8 +57,9 @@ def parameters(request: ChatRequest, quirks: AnthropicQuirks, facts: Circumstanc
     stop = [text for text in request.stop if text.strip()]  # "each stop sequence must contain non-whitespace"
     if stop:
         fields["stop_sequences"] = stop
-    if thinking.field is not None:
-        fields["thinking"] = thinking.field
+    field = _bound(thinking.field) if facts.drops_unbound else thinking.field
+    if field is not None:
+        fields["thinking"] = field
     output: JsonDict = {} if thinking.effort is None else {"effort": thinking.effort}
     if request.response_schema is not None and _answers_natively(quirks, facts):
         output["format"] = {"type": "json_schema", "schema": answer_schema(request.response_schema)}
@@ -104,6 +107,15 @@ def _thinking(request: ChatRequest, quirks: AnthropicQuirks, facts: Circumstance
             return _Thinking(field, "low" if effort == "minimal" else effort)
         case _:
             return _on_budget(request, _BUDGETS[effort], facts)
+
+
+def _bound(field: JsonDict | None) -> JsonDict:
+    """ "Preserved thinking": a block in front of which anything was changed is refused, unless the request
+    says otherwise. Models of which that holds think adaptively when nothing is said; the forms that keep them
+    from thinking can not say it."""
+    if field is not None and field["type"] not in {"enabled", "adaptive"}:
+        return field
+    return {**(field or {"type": "adaptive"}), "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
 
 def _not_thinking(rules: ModelRules) -> _Thinking:

@@ -9,10 +9,14 @@ from msgspec import Struct
 
 from hermes_providers.credentials import join_url
 from hermes_providers.profiles import CallIdRule, ToolNameRule
+from hermes_providers.wire.base import WireSettings
 
-__all__ = ["WIRE", "AnthropicQuirks", "ModelRules", "address", "rules_for"]
+__all__ = ["BINDING_BETA", "WIRE", "AnthropicQuirks", "ModelRules", "address", "drops_unbound", "rules_for"]
 
 WIRE = "anthropic_messages"
+
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+"""The feature by which a request may say what becomes of thinking blocks whose conversation has changed."""
 
 
 class AnthropicQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +34,10 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `thinking` says how reasoning is asked for: by the table of models, or always in one of the two forms.
     `thinking_display` is sent with the adaptive form. `replay` says whose thinking blocks go back: those of
     the same model at the same host, of any model at the same host, or of any host of this wire.
-    `unsigned_thinking` also sends those back that have no signature. `response_format` says how a schema is
+    `unsigned_thinking` also sends those back that have no signature. `block_binding` "drop_block" asks the
+    host to leave thinking blocks out in front of which the conversation was changed (by a compression, or
+    other tools), which the newest Claude models refuse otherwise; "none" does not, and "by_host" asks
+    Anthropic itself only. `response_format` says how a schema is
     asked for: `native` is `output_config.format`, `output_tool` a tool whose arguments are the answer.
     """
 
@@ -49,6 +56,7 @@ class AnthropicQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     thinking_display: Literal["summarized", "omitted"] | None = "summarized"
     replay: Literal["same_model", "same_host", "any"] = "same_model"
     unsigned_thinking: bool = False
+    block_binding: Literal["by_host", "drop_block", "none"] = "by_host"
     think_tags: bool = False
     starts_inside: bool = False
     response_format: Literal["by_model", "native", "output_tool", "none"] = "by_model"
@@ -58,7 +66,7 @@ class ModelRules(Struct, frozen=True):
     """What a model takes. `off` is how thinking is turned off; `always_on` models only think less.
 
     `sampling`: it takes a temperature. `forced_choice`: a tool may be forced. `native_schema`: it takes
-    `output_config.format`.
+    `output_config.format`. `bound`: its thinking blocks belong to what stood in front of them.
     """
 
     thinking: Literal["adaptive", "budget", "none"]
@@ -66,10 +74,12 @@ class ModelRules(Struct, frozen=True):
     sampling: bool = True
     forced_choice: bool = True
     native_schema: bool = True
+    bound: bool = False
 
 
 # Sources, on platform.claude.com/docs/en: "Thinking" (build-with-claude/thinking), "What's new in Claude
-# Opus 5.5", "What's new in Claude Sonnet 5.5" (models/*/whats-new-*), "Structured outputs"
+# Opus 5.5", "What's new in Claude Sonnet 5.5", "What's new in Claude Haiku 5.5" (models/*/whats-new-*),
+# "Preserved thinking" (build-with-claude/preserved-thinking), "Structured outputs"
 # (build-with-claude/structured-outputs). The first row that matches counts.
 _MODELS: tuple[tuple[re.Pattern[str], ModelRules], ...] = tuple(
     (re.compile(pattern), rules)
@@ -84,15 +94,19 @@ _MODELS: tuple[tuple[re.Pattern[str], ModelRules], ...] = tuple(
         # "`temperature` is deprecated for this model."
         (r"claude-opus-4-[78]", ModelRules("adaptive", sampling=False)),
         # "\"thinking.type.disabled\" is not supported for this model."; forcing a tool is an error, too.
-        (r"claude-sonnet-5-5", ModelRules("adaptive", "between_tools", sampling=False, forced_choice=False)),
         (
-            r"claude-opus-5-5|claude-(fable|mythos)-5-\d",
-            ModelRules("adaptive", "always_on", sampling=False, forced_choice=False),
+            r"claude-sonnet-5-5",
+            ModelRules("adaptive", "between_tools", sampling=False, forced_choice=False, bound=True),
+        ),
+        (
+            r"claude-opus-5-5|claude-(fable|mythos)-5-\d(?!\d)",
+            ModelRules("adaptive", "always_on", sampling=False, forced_choice=False, bound=True),
         ),
         (r"claude-(fable|mythos)", ModelRules("adaptive", "always_on", sampling=False)),
-        (r"claude-(opus|sonnet)-5|claude-haiku-5-5", ModelRules("adaptive", "disabled", sampling=False)),
+        (r"claude-haiku-5-5", ModelRules("adaptive", "disabled", sampling=False, bound=True)),
+        (r"claude-(opus|sonnet)-5", ModelRules("adaptive", "disabled", sampling=False)),
         # A model that came later: it most likely takes what the newest take; what it refuses is remembered.
-        (r"claude", ModelRules("adaptive")),
+        (r"claude", ModelRules("adaptive", bound=True)),
     )
 )
 _OTHER = ModelRules("budget", native_schema=False)
@@ -102,6 +116,16 @@ _OTHER = ModelRules("budget", native_schema=False)
 def address(base_url: str, path: str) -> str:
     """`path` at the host, whether or not the base URL names the version that the path begins with."""
     return join_url(base_url.rstrip("/").removesuffix("/v1") if path.startswith("/v1/") else base_url, path)
+
+
+def drops_unbound(settings: WireSettings, quirks: AnthropicQuirks) -> bool:
+    """Whether the host is asked to leave out thinking blocks whose conversation has changed. The user's own
+    `anthropic-beta` stands for ours, so without the feature in it this can not be asked for."""
+    wanted = quirks.block_binding == "drop_block"
+    if quirks.block_binding == "by_host":
+        wanted = settings.host == "api.anthropic.com"
+    own = [value for name, value in settings.headers.items() if name.lower() == "anthropic-beta"]
+    return wanted and (not own or any(BINDING_BETA in value for value in own))
 
 
 def rules_for(model: str) -> ModelRules:

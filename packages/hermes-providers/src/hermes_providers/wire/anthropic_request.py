@@ -34,7 +34,7 @@ from hermes_providers.wire.anthropic_parameters import (
     parameters,
     thinks_on_budget,
 )
-from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, rules_for
+from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, address, drops_unbound, rules_for
 from hermes_providers.wire.anthropic_replay import begins_with_thinking, own_blocks
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.body_builder import BodyBuilder
@@ -59,6 +59,7 @@ class AnthropicRequestBuilder(BodyBuilder):
         super().__init__(address(settings.base_url, quirks.path), read_extra_body(settings.extra_body, _OURS))
         self._settings = settings
         self._quirks = quirks
+        self._drops_unbound = drops_unbound(settings, quirks)
         self._logs: WeakKeyDictionary[MessageLog, LogFacts] = WeakKeyDictionary()
         self._renamed: dict[int, str] = {}
 
@@ -131,6 +132,7 @@ class AnthropicRequestBuilder(BodyBuilder):
             refused=self._settings.refusals.of(request.model),
             has_tools=has_tools,
             thoughtless_round=thoughtless,
+            drops_unbound=self._drops_unbound and rules.bound,
         )
 
     def _marker(self, circumstances: Circumstances) -> bytes:

@@ -97,7 +97,8 @@ class WireSettings(Struct, frozen=True, kw_only=True):
 
     `quirks` is of the wire's own type, None for its defaults. `extra_body` is a JSON object that is merged
     into every body. `refusals` tells which parameters a model refused; the adapter has taken those of
-    `ChatRequest` out already, so a wire looks there only for parameters that it adds by itself.
+    `ChatRequest` out already, so a wire looks there only for parameters that it adds by itself. `headers` are
+    the user's own, which win over those of the wire.
     """
 
     base_url: str
@@ -106,6 +107,7 @@ class WireSettings(Struct, frozen=True, kw_only=True):
     quirks: Struct | None = None
     extra_body: Raw | None = None
     refusals: Refusals = field(default_factory=Refusals)
+    headers: Mapping[str, str] = {}
 
 
 class WireFormat(Struct, frozen=True):
