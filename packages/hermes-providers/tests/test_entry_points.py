@@ -48,8 +48,8 @@ def test_every_profile_has_its_entry_point_and_no_other_has_one() -> None:
 @pytest.mark.parametrize(
     ("factory", "name", "host", "model"),
     [
-        (openrouter, "openrouter", "openrouter.ai", "openai/gpt-4.1-mini"),
-        (openai, "openai", "api.openai.com", "gpt-4.1-mini"),
+        (openrouter, "openrouter", "openrouter.ai", "openai/gpt-6-luna"),
+        (openai, "openai", "api.openai.com", "gpt-6-luna"),
     ],
 )
 def test_hosts_are_built_from_a_key_alone(factory: Any, name: str, host: str, model: str) -> None:

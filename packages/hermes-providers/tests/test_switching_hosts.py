@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from all_wires import WIRES, Block, model_of, streamed
+from byte_server import ByteServer, stream
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
+    Message,
     MessageLog,
     SystemMessage,
     ToolMessage,
@@ -21,11 +23,12 @@ from hermes_messages import (
 )
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import ImagePart, Origin, TextPart
-from hermes_providers import SSEParser, classify
+from hermes_messages.protocols import ProviderOptions
+from hermes_providers import SSEParser, classify, from_profile, get_profile
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.formats import make_wire
 from hermes_providers.wire.tool_names import original_names, wire_tool_name, with_original_name
-from wire_help import ODD_SPEC, SPEC
+from wire_help import KEY, ODD_SPEC, SPEC, answer, ask, run
 
 SECRETS = ("c2ln", "gAAA=")
 """The signatures and the encrypted reasoning of the recorded answers."""
@@ -132,3 +135,67 @@ def test_back_on_the_first_host_everything_is_as_it_was(wire: str) -> None:
             msgspec.structs.replace(request, model=model_of(other))
         )
     assert builder.build(request) == at_home
+
+
+# Models of one host that speak another of its wires
+
+
+@pytest.mark.parametrize(
+    ("model", "wire"),
+    [
+        ("gpt-4.1-mini", "openai_chat"),
+        ("gpt-5.2", "openai_chat"),
+        ("ft:gpt-4.1-mini:acme::id", "openai_chat"),
+        ("my-gpt-6", "openai_chat"),
+        ("gpt-5.4-mini", "openai_responses"),
+        ("gpt-5.10", "openai_responses"),
+        ("gpt-6.2-sol", "openai_responses"),
+        ("gpt-10", "openai_responses"),
+        ("gpt-5-pro-2025-10-06", "openai_responses"),
+        ("gpt-5.1-codex-max", "openai_responses"),
+    ],
+)
+def test_models_that_take_functions_on_one_wire_only_are_asked_over_it(model: str, wire: str) -> None:
+    def of(**more: Any) -> str:
+        made = from_profile("openai", ProviderOptions(api_key=KEY, **more))
+        return made._wire_of(model).name
+
+    assert of() == of(base_url="https://api.openai.com/v1") == wire
+    # What belongs to one wire keeps all models on it.
+    assert of(settings={"wire": "openai_chat"}) == "openai_chat"
+    assert of(settings={"wire": "openai_responses"}) == "openai_responses"
+    assert of(settings={"quirks": {"names": False}}) == "openai_chat"
+    assert of(settings={"extra_body": {"logprobs": True}}) == "openai_chat"
+    assert of(base_url="https://gateway.example/v1") == "openai_chat"
+
+
+def test_one_provider_asks_each_model_over_its_wire_and_reads_both_answers() -> None:
+    async def main() -> None:
+        async with ByteServer(
+            [
+                stream(*streamed(wire, [("text", ["Hello."])]))
+                for wire in ("openai_chat", "openai_responses") * 2
+            ]
+        ) as server:
+            openai = get_profile("openai")
+            own = msgspec.structs.replace(openai, base_url=server.base_url)
+            made = from_profile(own, ProviderOptions(api_key=KEY, settings={"headers": {"x-mine": "1"}}))
+            conversation: list[Message] = []
+            for model in ("gpt-5.2", "gpt-6.2-sol") * 2:
+                conversation.append(UserMessage("hi"))
+                request = ask(*conversation, model=model, tools=(SPEC,), seed=7, reasoning_effort="low")
+                said = await answer(made, request)
+                assert said.message.content == "Hello."
+                conversation.append(said.message)
+            await made.close()
+            lines = [request.line.split()[1] for request in server.requests]
+            assert lines == ["/v1/chat/completions", "/v1/responses"] * 2
+            assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {KEY}"}
+            assert {request.headers["x-mine"] for request in server.requests} == {"1"}
+            chat, responses = (request.json() for request in server.requests[2:])
+            assert (chat["reasoning_effort"], chat["seed"]) == ("low", 7)
+            assert (responses["reasoning"], responses.get("seed")) == ({"effort": "low"}, None)
+            assert made.left_out_parameters("gpt-5.2") == frozenset()
+            assert "seed" in made.left_out_parameters("gpt-6.2-sol")
+
+    run(main())

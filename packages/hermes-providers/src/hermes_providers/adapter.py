@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -58,13 +59,14 @@ _ERROR_BODY_S = 5.0
 _WINDOW_FULL = "model_context_window_exceeded"  # Anthropic and Z.AI: no room was left for the answer
 _OF_THE_KEY = (ErrorKind.AUTH, ErrorKind.BILLING)
 _AT_ONCE = nullcontext()
+_Headers = tuple[Secret | None, WireFormat, Mapping[str, str], Mapping[str, str]]
 
 
 class HttpProvider:
     """A host that answers a POST with a stream. Satisfies `hermes_messages.protocols.Provider`.
 
     `limiter` may be shared with other providers of the same route. `refusals` is the memory that `wire` was
-    made with.
+    made with. `of_models` are other wires of the host, for models in whose names the expression is found.
     """
 
     def __init__(
@@ -75,14 +77,16 @@ class HttpProvider:
         *,
         limiter: RateLimiter | None = None,
         refusals: Refusals | None = None,
+        of_models: Sequence[tuple[re.Pattern[str], WireFormat]] = (),
     ) -> None:
         self._route = route
         self._wire = wire
+        self._of_models = of_models
         self._transport = transport
         self._limiter = limiter
         self._refusals = refusals or Refusals()
         self._masked = MaskedErrors(route.secrets)
-        self._last_headers: tuple[Secret | None, Mapping[str, str], Mapping[str, str]] | None = None
+        self._last_headers: _Headers | None = None
         self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
 
     def __repr__(self) -> str:
@@ -113,7 +117,7 @@ class HttpProvider:
     def left_out_parameters(self, model: str) -> frozenset[str]:
         """All parameters of a `ChatRequest` that are not sent to `model`: those that it refused, and those
         that the host does not have (a seed on Anthropic's wire, for example)."""
-        return self._refusals.of(model) | self._wire.absent
+        return self._refusals.of(model) | self._wire_of(model).absent
 
     def secret_values(self) -> tuple[str, ...]:
         """The keys and the header values: what must never be shown."""
@@ -134,7 +138,8 @@ class HttpProvider:
         Waiting for the rate limit counts against no timeout.
         """
         request = without_refused(request, self._refusals.of(request.model))
-        url, body = self._wire.builder.url(request), self._wire.builder.build(request)
+        wire = self._wire_of(request.model)
+        url, body = wire.builder.url(request), wire.builder.build(request)
         incoming: Incoming | None = None  # nothing is made for an answer while it is waited for
         async with self._admission(request) as permit:
             key, may_renew = await self._route.keys.get(), True
@@ -142,7 +147,7 @@ class HttpProvider:
             while True:
                 clock = self._clock(request, began)
                 with self._masked:
-                    async with self._transport.post(url, self._headers(key), body, clock) as reply:
+                    async with self._transport.post(url, self._headers(key, wire), body, clock) as reply:
                         read_error = self._error_reader(reply)
                         if 200 <= reply.status < 300:
                             if incoming is None:
@@ -181,7 +186,8 @@ class HttpProvider:
 
         Costs no tokens; a host may limit it apart. Raises `ProviderError` as `stream` does.
         """
-        counter = self._wire.counter
+        wire = self._wire_of(request.model)
+        counter = wire.counter
         if counter is None:
             return None
         request = without_refused(request, self._refusals.of(request.model))
@@ -190,7 +196,9 @@ class HttpProvider:
         while isinstance(step, CountRequest):
             clock = self._clock(request)
             with self._masked:
-                async with self._transport.post(step.url, self._headers(key), step.body, clock) as reply:
+                async with self._transport.post(
+                    step.url, self._headers(key, wire), step.body, clock
+                ) as reply:
                     if 200 <= reply.status < 300:
                         step = counter.read(await _whole_body(reply, clock))
                         continue
@@ -216,7 +224,7 @@ class HttpProvider:
     def _incoming(
         self, request: ChatRequest, reply: Reply, clock: StreamClock, read_error: ErrorReader
     ) -> Incoming:
-        wire = self._wire
+        wire = self._wire_of(request.model)
         assembler = StreamAssembler(
             self.origin(request.model),
             wire.name,
@@ -231,12 +239,20 @@ class HttpProvider:
     def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
         return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
 
-    def _headers(self, key: Secret | None) -> Mapping[str, str]:
-        """Those of a request with `key`; one mapping for as long as the key and the route's are the same."""
+    def _wire_of(self, model: str) -> WireFormat:
+        for pattern, wire in self._of_models:
+            if pattern.search(model):
+                return wire
+        return self._wire
+
+    def _headers(self, key: Secret | None, wire: WireFormat) -> Mapping[str, str]:
+        """Those of a request with `key`; one mapping as long as key, wire and the route's are the same."""
         last, own = self._last_headers, self._route.headers
-        if last is None or last[0] is not key or last[1] != own:  # whose route it is may change them
-            last = self._last_headers = (key, dict(own), self._route.request_headers(key, self._wire.headers))
-        return last[2]
+        if last is None or last[0] is not key or last[1] is not wire or last[2] != own:
+            # Whose route it is may change its headers.
+            last = (key, wire, dict(own), self._route.request_headers(key, wire.headers))
+            self._last_headers = last
+        return last[3]
 
     async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
         """The start of an error's body; what came of it when the rest is late or lost."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -29,9 +31,11 @@ def wire_provider(
     transport: Transport | None = None,
     limiter: RateLimiter | None = None,
     counter: TokenCounter | None = None,
+    model_wires: tuple[tuple[str, str], ...] = (),
 ) -> HttpProvider:
     """A provider on `route` that speaks `wire`, over the `engine` of that name; `transport` stands for it.
-    `counter` stands for the wire's own way of counting tokens.
+    `counter` stands for the wire's own way of counting tokens. `model_wires` as in `Profile`: models in whose
+    names the expression is found speak that wire, with its default quirks.
 
     Raises `UnknownNameError` for the name of no wire or engine, `MissingDependencyError` for an engine that
     is not installed, and `ConfigurationError` when `extra_body` is no JSON object or sets what only the
@@ -50,8 +54,12 @@ def wire_provider(
     made = make_wire(wire, settings)
     if counter is not None:
         made = msgspec.structs.replace(made, counter=counter)
+    of_models = [
+        (re.compile(pattern), make_wire(name, msgspec.structs.replace(settings, quirks=None)))
+        for pattern, name in model_wires
+    ]
     transport = transport or make_transport(engine, route.timeouts, http)
-    return HttpProvider(route, made, transport, limiter=limiter, refusals=refusals)
+    return HttpProvider(route, made, transport, limiter=limiter, refusals=refusals, of_models=of_models)
 
 
 def chat_provider(

@@ -51,7 +51,8 @@ moonshot: ProviderFactory = _factory("moonshot")
 nvidia: ProviderFactory = _factory("nvidia")
 ollama: ProviderFactory = _factory("ollama")
 openai: ProviderFactory = _factory("openai")
-"""OpenAI, by default over chat completions; the key is in OPENAI_API_KEY where the options have none."""
+"""OpenAI: chat completions up to GPT-5.2, Responses for later models, unless the settings name a wire. The
+key is in OPENAI_API_KEY where the options have none."""
 openrouter: ProviderFactory = _factory("openrouter")
 """OpenRouter; the key is in OPENROUTER_API_KEY where the options have none."""
 together: ProviderFactory = _factory("together")
@@ -102,7 +103,14 @@ def from_profile(
         transport=transport,
         limiter=limiter or _own_limiter(settings),
         counter=_counter(profile, route) if wire == "openai_chat" else None,
+        model_wires=() if _says_a_wire(profile, options, settings) else profile.model_wires,
     )
+
+
+def _says_a_wire(profile: Profile, options: ProviderOptions, settings: HttpSettings) -> bool:
+    """Whether anything is said that belongs to one wire, or leads to where there may be one only."""
+    elsewhere = options.base_url not in {None, profile.base_url}
+    return elsewhere or bool(settings.wire or settings.quirks or settings.extra_body)
 
 
 def _route(

@@ -235,7 +235,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         supports_images=False,
         reasons=True,
     ),
-    # https://docs.x.ai/developers/grok-4-7, https://docs.x.ai/developers/models/grok-4.20-0309
+    # https://docs.x.ai/developers/grok-4-7, https://docs.x.ai/developers/models/grok-4.20-0309-reasoning
     _grok("grok-4.7", 500_000, 2, 0.5, 6, "2026-09-29"),
     _grok("grok-4.20", _MILLION, 1.25, 0.2, 2.5, "2026-07-13"),
     # https://docs.mistral.ai/models/model-cards/mistral-medium-3-5-26-04: two spellings of one model; what is

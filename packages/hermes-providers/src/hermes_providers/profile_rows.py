@@ -118,16 +118,24 @@ _VENDORS: tuple[Profile, ...] = (
         name="openai",
         base_url="https://api.openai.com/v1",
         key_variables=("OPENAI_API_KEY",),
-        default_model="gpt-4.1-mini",
+        # https://developers.openai.com/api/docs/deprecations: what stands for GPT-4.1 mini, which ends in
+        # January 2027.
+        default_model="gpt-6-luna",
         quirks=_OPENAI_QUIRKS,
+        # https://developers.openai.com/api/docs/models/gpt-6-sol: chat completions take functions only with
+        # the effort "none", which the newest models do not have. "Function tools with reasoning_effort are
+        # not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead." The others
+        # were never on chat completions.
+        model_wires=((r"^(ft:)?gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)|-pro\b|codex", "openai_responses"),),
     ),
     Profile(
         name="xai",
         base_url="https://api.x.ai/v1",
         key_variables=("XAI_API_KEY",),
-        # https://docs.x.ai/docs/guides/reasoning: reasoning_content; reasoning_effort where a model has it,
-        # else 400, which is remembered. https://docs.x.ai/developers/grok-4-7: chat completions go on being
-        # served beside Responses; its cache key is a header there (`x-grok-conv-id`), so none is sent.
+        # https://docs.x.ai/developers/model-capabilities/text/reasoning: reasoning_content; reasoning_effort
+        # where a model has it, else 400, which is remembered. https://docs.x.ai/developers/grok-4-7: chat
+        # completions go on being served beside Responses; its cache key is a header there (`x-grok-conv-id`),
+        # so none is sent.
         quirks=ChatQuirks(
             max_tokens_key="max_completion_tokens", names=True, reasoning_read=("reasoning_content",)
         ),
@@ -203,10 +211,11 @@ _ROUTERS: tuple[Profile, ...] = (
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
         key_variables=("OPENROUTER_API_KEY",),
-        default_model="openai/gpt-4.1-mini",
+        default_model="openai/gpt-6-luna",
         routing=True,
         quirks=ChatQuirks(
-            # https://openrouter.ai/docs/use-cases/reasoning-tokens: blocks go back unchanged, in order.
+            # https://openrouter.ai/docs/guides/best-practices/reasoning-tokens: blocks go back unchanged, in
+            # order.
             replay_field="reasoning_details",
             reasoning_option="reasoning_object",
             reasoning_read=("reasoning", "reasoning_content"),
@@ -287,7 +296,7 @@ _OWN_SERVERS: tuple[Profile, ...] = (
     ),
     Profile(
         name="vllm",
-        # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+        # https://docs.vllm.ai/en/latest/serving/online_serving/openai_compatible_server/
         base_url="http://127.0.0.1:8000/v1",
         key_variables=("VLLM_API_KEY",),
         needs_key=False,

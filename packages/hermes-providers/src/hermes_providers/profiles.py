@@ -133,7 +133,9 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     `quirks` are those of the wire `openai_chat`; `wire_quirks` those of another wire, None for its defaults.
     `routing` says that the host takes OpenRouter's routing options. `counts_tokens` names how the host counts
-    tokens beside its wire. Key, headers and quirks can each be changed by the caller.
+    tokens beside its wire. `model_wires` are regular expressions for names of models that speak another wire
+    of the host, with the same key header; the first that is found in a name counts, and none does where the
+    caller said anything that belongs to a wire. Key, headers and quirks can each be changed by the caller.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     wire_quirks: Struct | None = None
     routing: bool = False
     counts_tokens: Literal["llamacpp"] | None = None
+    model_wires: tuple[tuple[str, WireName], ...] = ()
 
 
 def list_profiles() -> tuple[Profile, ...]:

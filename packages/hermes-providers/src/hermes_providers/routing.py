@@ -23,7 +23,7 @@ class MaxPrice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
 
 
 class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The field `provider` of a request: https://openrouter.ai/docs/features/provider-routing.
+    """The field `provider` of a request: https://openrouter.ai/docs/guides/routing/provider-selection.
 
     `order` are the hosts to try first, `only` and `ignore` limit them; `allow_fallbacks` lets others answer
     when these can not. `require_parameters` takes hosts only that know every parameter. `data_collection`,

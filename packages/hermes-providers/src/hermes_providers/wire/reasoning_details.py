@@ -2,7 +2,7 @@
 
 OpenRouter streams `reasoning_details`: objects with `type` (`reasoning.text`, `reasoning.summary`,
 `reasoning.encrypted`), `index`, and fields that may each be missing. They must go back whole, unchanged and
-in order (https://openrouter.ai/docs/use-cases/reasoning-tokens).
+in order (https://openrouter.ai/docs/guides/best-practices/reasoning-tokens).
 """
 
 from __future__ import annotations
