@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hermes_batch.records import Turn
+from hermes_batch.trajectory_fitting import NOTE_ROOM, shortened_text
 from hermes_messages import ConfigurationError, UserMessage, estimate_tokens
-from hermes_messages.shrinking import keep_ends
 
 __all__ = [
     "CompressionSettings",
@@ -117,7 +117,7 @@ def find_span(speakers: Sequence[str], sizes: Sequence[int], settings: Compressi
     the trajectory to the target even with a summary that is a quarter too long, as short as that allows, or
     else the one that saves most. None when nothing is to be saved."""
     blocks = _blocks(speakers)
-    need = sum(sizes) - settings.target_tokens + settings.summary_tokens * 5 // 4 + _NOTE_ROOM
+    need = sum(sizes) - settings.target_tokens + settings.summary_tokens * 5 // 4 + NOTE_ROOM
     best, most = None, settings.summary_tokens
     for run in _free_runs(blocks, _kept(speakers, settings)):
         for span in _spans_of(run, blocks, speakers):
@@ -182,23 +182,13 @@ def _rendered(steps: Sequence[Turn], span: Span, most_tokens: int, count: CountT
     text = ""
     for limit in _STEP_LIMITS:
         text = "\n\n".join(
-            f"[Step {place}, {steps[place].from_}]\n{_cut(steps[place].value, limit)}"
+            f"[Step {place}, {steps[place].from_}]\n{shortened_text(steps[place].value, limit)}"
             for place in range(span.begin, span.end)
         )
         size = count(text)
         if size <= most_tokens:
             return text
-    return _cut(text, max(1, len(text) * most_tokens // size - _NOTE_ROOM))
-
-
-_NOTE_ROOM: Final = 50
-
-
-def _cut(text: str, limit: int) -> str:
-    if len(text) <= limit + _NOTE_ROOM:
-        return text
-    head = limit * 3 // 4
-    return keep_ends(text, head, limit - head, "[... {} characters left out ...]".format)
+    return shortened_text(text, max(1, len(text) * most_tokens // size - NOTE_ROOM))
 
 
 def summary_task(settings: CompressionSettings) -> str:

@@ -15,7 +15,7 @@ from hermes_messages import AssistantMessage, Message, ToolMessage, ToolSpec, Us
 from hermes_messages.shrinking import keep_ends
 from hermes_messages.tokens import estimate_tokens
 
-__all__ = ["fit_messages", "sample_tokens"]
+__all__ = ["NOTE_ROOM", "fit_messages", "sample_tokens", "shortened_text"]
 
 _LIMITS: Final = (4_000, 1_500, 500, 150)
 """Characters of a result, tried one after the other."""
@@ -69,10 +69,18 @@ def _last_round(messages: Sequence[Message]) -> int:
 
 def _shortened(message: Message, limit: int) -> Message:
     text = content_text(message.content)
-    if len(text) <= limit + _NOTE_ROOM:
-        return message
-    short = keep_ends(text, limit * 2 // 3, limit // 3, "[... {} characters left out ...]".format)
-    return replace(message, content=short)
+    short = shortened_text(text, limit)
+    return message if short is text else replace(message, content=short)
 
 
-_NOTE_ROOM: Final = 50
+NOTE_ROOM: Final = 50
+"""Characters that the note about what was left out takes, at the most."""
+
+
+def shortened_text(text: str, limit: int) -> str:
+    """The beginning and the end of `text`, `limit` characters in all, and a note between them; `text` itself
+    where that would not be shorter."""
+    if len(text) <= limit + NOTE_ROOM:
+        return text
+    head = limit * 2 // 3
+    return keep_ends(text, head, limit - head, "[... {} characters left out ...]".format)
