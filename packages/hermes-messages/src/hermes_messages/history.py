@@ -10,28 +10,39 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import ClassVar, overload
+from typing import ClassVar, Final, get_args, overload
 
 from hermes_messages.messages import Message
+from hermes_messages.strangers import check_kinds
 
 __all__ = ["History", "MessageLog"]
 
+_KINDS: Final = frozenset(get_args(Message))
+
 
 class MessageLog:
-    """Messages that are only ever added to, so that views of it and bytes made from it stay right."""
+    """Messages that are only ever added to, so that views of it and bytes made from it stay right.
+
+    What is no message raises `MessageFormatError`; a dict is read with `messages_from_dicts` before.
+    """
 
     __slots__ = ("__weakref__", "_messages")
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = list(messages)
+        check_kinds(self._messages, _KINDS)
 
     def append(self, message: Message) -> None:
         """Add one message at the end."""
+        if type(message) not in _KINDS:
+            check_kinds((message,), _KINDS, len(self._messages))
         self._messages.append(message)
 
     def extend(self, messages: Iterable[Message]) -> None:
-        """Add messages at the end, in order."""
-        self._messages.extend(messages)
+        """Add messages at the end, in order; none where one of them is no message."""
+        several = messages if isinstance(messages, list | tuple) else list(messages)
+        check_kinds(several, _KINDS, len(self._messages))
+        self._messages.extend(several)
 
     def view(self) -> History:
         """Everything so far, as a value that later appends do not change."""
@@ -41,7 +52,9 @@ class MessageLog:
         return len(self._messages)
 
     def __copy__(self) -> MessageLog:
-        return MessageLog(self._messages)
+        copied = MessageLog()
+        copied._messages = self._messages.copy()
+        return copied
 
 
 class _View(Sequence[Message]):
@@ -112,12 +125,14 @@ class History(_View, Sequence[Message]):
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> History:
-        """A history over a new log of its own."""
+        """A history over a new log of its own. Raises `MessageFormatError` for what is no message."""
         return MessageLog(messages).view()
 
     def with_tail(self, messages: Iterable[Message]) -> History:
-        """The same view with `messages` behind it."""
-        return History(self._log, self._logged, (*self._tail, *messages))
+        """The same view with `messages` behind it. Raises `MessageFormatError` for what is no message."""
+        added = tuple(messages)
+        check_kinds(added, _KINDS, self._length)
+        return History(self._log, self._logged, (*self._tail, *added))
 
     def after(self, count: int) -> Sequence[Message]:
         """What stands behind the first `count` messages: a view, too, however long that is.

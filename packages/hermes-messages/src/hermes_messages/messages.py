@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,7 @@ from msgspec import Struct
 from hermes_messages.argument_text import JsonObject, parse_arguments
 from hermes_messages.errors import MessageFormatError
 from hermes_messages.parts import Content, Extra, Replay
+from hermes_messages.strangers import check_kinds
 from hermes_messages.usage import Usage
 
 __all__ = [
@@ -117,6 +118,7 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 """A message of any role; the field `role` in JSON tells which."""
 
+_KINDS: Final = frozenset(get_args(Message))
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 _list_decoder: msgspec.json.Decoder[list[Message]] = msgspec.json.Decoder(list[Message])
@@ -125,15 +127,20 @@ _list_decoder: msgspec.json.Decoder[list[Message]] = msgspec.json.Decoder(list[M
 def encode_message(message: Message) -> bytes:
     """The message as JSON in the library's own lossless shape (that of the structs).
 
-    Raises `MessageFormatError` for text with a lone surrogate, which no JSON file can hold;
-    `hermes_messages.hygiene.clean_text` replaces these.
+    Raises `MessageFormatError` for text with a lone surrogate, which no JSON file can hold
+    (`hermes_messages.hygiene.clean_text` replaces these), and for what is no message: a dict is read with
+    `messages_from_dicts` before.
     """
+    if type(message) not in _KINDS:
+        check_kinds((message,), _KINDS)
     return _encode(message)
 
 
 def encode_messages(messages: Sequence[Message]) -> bytes:
     """Many messages as one JSON array of the same shape. Raises as `encode_message` does."""
-    return _encode(messages if isinstance(messages, list | tuple) else list(messages))
+    several = messages if isinstance(messages, list | tuple) else list(messages)
+    check_kinds(several, _KINDS)
+    return _encode(several)
 
 
 def decode_message(data: bytes | str) -> Message:
