@@ -27,6 +27,8 @@ from hermes_tools.toolsets import load_toolsets
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `quiet_port`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
+from container_help import Docker, no_own_files
+
 MARK = "HERMES_TEST_MARK"
 
 # How long the product waits for something that ends by itself in no time, unless the machine stands still.
@@ -41,6 +43,7 @@ BOUNDS = {
     "hermes_tools.checkpoint_git": ("_LIMIT_S",),
     "hermes_tools.checkpoints": ("_LOCK_LIMIT_S",),
     "hermes_tools.containers.engine": ("_ASK_LIMIT_S", "_REMOVE_LIMIT_S"),
+    "hermes_tools.containers.files": ("_CLEAN_LIMIT_S", "_FINISH_LIMIT_S"),
     "hermes_tools.containers.runner": (
         "_HEAD_LIMIT_S", "_INSIDE_LIMIT_S", "_REMOVE_LIMIT_S", "_REST_LIMIT_S", "_STOP_LIMIT_S"
     ),
@@ -213,6 +216,24 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
             os.kill(process, signal.SIGKILL)
     assert not left, "processes outlived the test"
     assert not list(temporary.iterdir()), "temporary files outlived the test"
+
+
+@pytest.fixture
+def docker(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
+    """A docker on `PATH` that needs none; its containers see the files of this machine."""
+    directory = tmp_path_factory.mktemp("docker")
+    fake = Docker(directory)
+    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+    yield fake
+    assert not fake.containers(), "a container outlived its test"
+
+
+@pytest.fixture
+def image(docker: Docker) -> Path:
+    """The files that a container of this test begins with: a userland, and what the test puts there."""
+    if reason := no_own_files():
+        pytest.skip(reason)
+    return docker.make_image()
 
 
 @pytest.fixture

@@ -7,75 +7,13 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hermes_messages.protocols import ExecutorOptions
-from hermes_tools import build_executor
+from container_help import Docker, contained, rounds
 from hermes_tools.errors import ContainerError
-
-FAKE = Path(__file__).with_name("fake_docker.py")
-
-
-class Docker:
-    """The fake, as an executable of its own, and what it was asked."""
-
-    def __init__(self, directory: Path) -> None:
-        self.state = directory / "state"
-        self.state.mkdir()
-        self.cli = directory / "docker"
-        self.cli.write_text(f"#!{sys.executable} -IS\n" + FAKE.read_text())
-        self.cli.chmod(0o755)
-
-    def asked(self, command: str) -> list[list[str]]:
-        log = self.state / "log"
-        # The last line may still be in writing.
-        lines = log.read_text().split("\n")[:-1] if log.exists() else []
-        return [words for line in lines if (words := json.loads(line)["words"])[0] == command]
-
-    def environments(self) -> list[dict[str, str]]:
-        return [json.loads(line)["environment"] for line in (self.state / "log").read_text().splitlines()]
-
-    def containers(self) -> list[str]:
-        place = self.state / "containers"
-        return sorted(found.name for found in place.iterdir()) if place.exists() else []
-
-
-@pytest.fixture
-def docker(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Docker]:
-    directory = tmp_path_factory.mktemp("docker")
-    fake = Docker(directory)
-    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
-    yield fake
-    assert not fake.containers(), "a container outlived its test"
-
-
-def contained(bench: Any, *toolsets: str, image: str = "here", **more: Any) -> Any:
-    """An executor whose commands run in a container; its settings as plain data, as an agent gives them."""
-    return build_executor(
-        toolsets or ("terminal",),
-        ExecutorOptions(cwd=str(bench.workspace), settings={"container": {"image": image, **more}}),
-    )
-
-
-def rounds(bench: Any, run_async: Any, *calls: Any, toolsets: tuple[str, ...] = (), **more: Any) -> list[Any]:
-    """The results of calls that are made one after the other."""
-
-    async def main() -> list[Any]:
-        executor = contained(bench, *toolsets, **more)
-        await executor.open()
-        try:
-            outcomes = [await bench.outcome(executor, call) for call in calls]
-            return [outcome.results[0] for outcome in outcomes]
-        finally:
-            await executor.close()
-
-    found: list[Any] = run_async(main())
-    return found
 
 
 def shell(bench: Any, run_async: Any, command: str, **more: Any) -> Any:
@@ -113,11 +51,11 @@ def test_a_command_runs_in_a_container_of_its_task_with_limits_and_nothing_of_ou
     assert all("OPENAI_API_KEY" not in environment for environment in docker.environments())
 
 
-def test_no_container_is_started_for_a_task_without_commands(
+def test_no_container_is_started_for_a_task_without_commands_and_files(
     bench: Any, run_async: Any, docker: Docker
 ) -> None:
-    call = bench.call("write_file", {"path": "a.txt", "content": "x"})
-    assert rounds(bench, run_async, call, toolsets=("file", "terminal"))[0].status == "ok"
+    call = bench.call("todo", {})
+    assert rounds(bench, run_async, call, toolsets=("todo", "file", "terminal"))[0].status == "ok"
     assert not docker.asked("run")
 
 
@@ -142,20 +80,6 @@ def test_file_tools_and_commands_see_the_same_files_and_share_one_container(
         == f"{bench.workspace}/nowhere: no such directory in the container; nothing was run"
     )
     assert len(docker.asked("run")) == 1
-
-
-def test_a_path_of_the_container_alone_is_refused_with_the_way_to_it(
-    bench: Any, run_async: Any, docker: Docker
-) -> None:
-    calls = [
-        bench.call("read_file", {"path": "/etc/os-release"}),
-        bench.call("search_files", {"pattern": "x", "path": "/usr/lib"}),
-    ]
-    for refused in rounds(bench, run_async, *calls, toolsets=("file", "terminal")):
-        assert refused.status == "error"
-        assert "is outside the working directory" in refused.content
-        assert "Commands run in a container; only they see its other files" in refused.content
-    assert not docker.asked("run")
 
 
 def test_every_task_has_a_container_which_goes_when_the_task_is_released(
@@ -422,6 +346,20 @@ if _answers("ps", "--quiet") and _answers(
             assert told.content.endswith("[exit code 4]")
             assert socket.gethostname() not in told.content
             assert (bench.workspace / "b.txt").read_text() == "from inside\n"
+
+            async def files(name: str, **arguments: Any) -> str:
+                outcome = await bench.outcome(executor, bench.call(name, arguments))
+                return str(outcome.results[0].content)
+
+            assert await files("write_file", path="/tmp/a b/x", content="one\n" * 9_000) == (
+                "wrote /tmp/a b/x: 9000 lines, 36000 bytes"
+            )
+            edit = "@@ -9000 +9000 @@\n-one\n+last\n"
+            assert "patched /tmp/a b/x" in await files("patch", path="/tmp/a b/x", diff=edit)
+            assert (await files("read_file", path="/tmp/a b/x", offset=9_000)).startswith("last\n")
+            assert (await files("read_file", path="b.txt")) == "from inside"
+            assert (await say("tail -n 1 '/tmp/a b/x'; ls -A '/tmp/a b'")).content == "last\nx"
+            assert (await files("read_file", path="/etc/shadow-")).endswith("no such file")
             late = await say("trap '' TERM; sleep 76.5 & sleep 76.5", timeout=0.5)
             assert late.status == "timed_out"
             assert "76.5" not in (await say("ps -o args | grep -v grep | grep sleep")).content

@@ -4,6 +4,7 @@ HermesError
 |-- ArgumentsMismatchError   the model: arguments that do not fit the tool's schema
 |-- ContainerError           the machine: containers that can not be had, or an image (a ConfigurationError)
 |-- ToolFailure              a tool: it did not do its work; the text is what the model is told
+|   |-- FilesLostError       the machine: the container with the files went away in the middle
 |   `-- FileNotWrittenError  the file system: no space left, no permission; the old file stands
 `-- PathRefusedError         the model: a path outside the workspace, or one that is no regular file
 """
@@ -16,6 +17,7 @@ __all__ = [
     "ArgumentsMismatchError",
     "ContainerError",
     "FileNotWrittenError",
+    "FilesLostError",
     "PathRefusedError",
     "ToolFailure",
 ]
@@ -42,6 +44,10 @@ class ToolFailure(HermesError):  # noqa: N818 - a result rather than a fault; to
         self.text = text
         self.status = status
         super().__init__(text)
+
+
+class FilesLostError(ToolFailure):
+    """The place of the files went away in the middle of a call; the text says what is known of the file."""
 
 
 class PathRefusedError(HermesError):

@@ -52,7 +52,7 @@ __all__ = ["Executor", "SupportsClose", "SupportsGuidance"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 _RELEASE_LIMIT_S = 15.0
-_IN_CONTAINER = "Shell commands run in a container. It shares only the working directory with the file tools."
+_IN_CONTAINER = "Shell commands and file tools work in a container, on all of its files."
 
 
 @runtime_checkable

@@ -45,9 +45,7 @@ class Workspace:
                 return files.Place(real_root, real.relative_to(real_root).parts)
         refused = f"{path} is outside the working directory {self.cwd}; use a path inside it"
         if self._commands_elsewhere:
-            refused += (
-                ". Commands run in a container; only they see its other files: read such a file with one"
-            )
+            refused += ". This tool searches only there; a command can search the container's other files"
         raise PathRefusedError(refused)
 
     async def shown(self, real: str) -> str:

@@ -27,8 +27,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     asked about, what is denied (`{"rules": [{"action": "deny", "pattern": "git push*"}]}`).
     `extra_roots`: directories outside the working directory that file tools may use as well.
     `toolset_groups`: names of the host's own for several toolsets or groups (`{"work": ["file", "web"]}`).
-    `disabled_tools`: tools that are left out of their toolsets. `container`: commands of `terminal` run in
-    a container of their task (`{"image": "python:3.13", "network": "bridge"}`; see `ContainerSettings`).
+    `disabled_tools`: tools that are left out of their toolsets. `container`: shell commands and file tools
+    work in a container of their task (`{"image": "python:3.13", "network": "bridge"}`: `ContainerSettings`).
     `checkpoints`: whether a snapshot is taken before tools that change files, those named in
     `checkpoint_tools` and those that say so themselves; the others are as in `hermes_tools.Checkpoints`.
     """

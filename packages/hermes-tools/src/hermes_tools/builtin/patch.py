@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import stat
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from hermes_messages.protocols import ToolCallContext
-from hermes_tools import files
-from hermes_tools.builtin.workspace import file_workspace
+from hermes_tools.builtin.workspace import task_files
 from hermes_tools.child_work import run_standalone
-from hermes_tools.errors import FileNotWrittenError, PathRefusedError, ToolFailure
-from hermes_tools.paths import Workspace
+from hermes_tools.errors import FileNotWrittenError, FilesLostError, PathRefusedError, ToolFailure
 from hermes_tools.shielding import finish_despite_cancel
 from hermes_tools.standalone.edit import Edit, Edited, EditError, EditRequest, edit_bytes
 from hermes_tools.standalone.unified_diff import DiffError, FilePatch, parse_diff
+from hermes_tools.task_files import FoundFile, PutInPlace, TaskFiles, check_regular
 from hermes_tools.text_shape import SAMPLE_BYTES, looks_binary
 from hermes_tools.tool import tool
 
@@ -46,9 +42,8 @@ class _Job(msgspec.Struct, frozen=True):
     """The edits of one file, and where it is."""
 
     request: EditRequest
-    place: files.Place
+    file: FoundFile
     data: bytes = b""
-    status: os.stat_result | None = None
 
 
 @tool(scheduling="sequential")
@@ -77,24 +72,24 @@ async def patch(
         raise ToolFailure("give both old_string and new_string, or edits, or diff; nothing was changed")
     if (edits is None) == (diff is None):
         raise ToolFailure("give old_string and new_string, or edits, or diff; nothing was changed")
-    workspace = file_workspace(context, writable=True)
+    within = task_files(context, writable=True)
     if diff is not None:
         requests = _requests_of_diff(diff, path)
     elif path is None:
         raise ToolFailure("path is missing; nothing was changed")
     else:
         requests = [_request_of_edits(path, edits or [])]
-    jobs = [await _prepared(workspace, request) for request in requests]
+    jobs = [await _prepared(within, request) for request in requests]
     _check_distinct(jobs)
     done = [await _edited(job) for job in jobs]
     return await _write_all(jobs, done)
 
 
 def _check_distinct(jobs: list[_Job]) -> None:
-    names: dict[files.Place, str] = {}
+    names: dict[tuple[str, str], str] = {}
     for job in jobs:
         path = job.request["path"]
-        known = names.setdefault(job.place, path)
+        known = names.setdefault(job.file.identity, path)
         if known != path:
             raise ToolFailure(
                 f"{known} and {path} are the same file: name it in one way; nothing was changed"
@@ -146,25 +141,24 @@ def _name_of(part: FilePatch) -> str:
     return part.new_path or part.old_path
 
 
-async def _prepared(workspace: Workspace, request: EditRequest) -> _Job:
+async def _prepared(within: TaskFiles, request: EditRequest) -> _Job:
     """The job with the bytes of its file. Raises for what can not be edited."""
     path = request["path"]
-    place = await workspace.place(path)
-    status = await files.status_of(place)
+    file = await within.find(path)
+    status = file.status
     if request["create"]:
         if status is not None:
             raise ToolFailure(f"{path} exists already, the diff says that it is new; nothing was changed")
-        return _Job(request, place)
+        return _Job(request, file)
     if status is None:
         raise ToolFailure(f"{path}: no such file; nothing was changed")
-    if not stat.S_ISREG(status.st_mode):
-        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
-    if status.st_size > MAX_FILE_BYTES:
+    check_regular(file, path)
+    if status.size > MAX_FILE_BYTES:
         raise ToolFailure(f"{path} is larger than {MAX_FILE_BYTES} bytes; change it with the terminal")
-    data = await files.read_small(place, MAX_FILE_BYTES + 1)
+    data = await file.read_small(MAX_FILE_BYTES + 1)
     if looks_binary(data[:SAMPLE_BYTES]):
         raise ToolFailure(f"{path} is a binary file of {len(data)} bytes; it can not be patched")
-    return _Job(request, place, data, status)
+    return _Job(request, file, data)
 
 
 async def _edited(job: _Job) -> Edited:
@@ -205,7 +199,7 @@ async def _write_all(jobs: list[_Job], done: list[Edited]) -> str:
     at_work = jobs[0]
     try:
         async with contextlib.AsyncExitStack() as stack:
-            steps: list[Callable[[], Awaitable[None]]] = []
+            steps: list[PutInPlace] = []
             for at_work, edited in zip(jobs, done, strict=True):
                 steps.append(await _staged(stack, at_work, edited.data))
             for at_work in jobs:
@@ -215,10 +209,10 @@ async def _write_all(jobs: list[_Job], done: list[Edited]) -> str:
                 await step()
     except BaseException as error:  # a cancellation too: what was changed is taken back first
         lost = await _taken_back(begun) if len(jobs) > 1 else []
-        if not isinstance(error, OSError | ToolFailure):
-            raise
+        if not isinstance(error, OSError | ToolFailure) or isinstance(error, FilesLostError):
+            raise  # the latter says itself what is known
         reason = error.strerror or str(error) if isinstance(error, OSError) else error.text
-        kept = "nothing was written" if at_work.status is None else "the old file is unchanged"
+        kept = "nothing was written" if at_work.file.status is None else "the old file is unchanged"
         if len(jobs) > 1:
             kept += f"; changed and not restored: {', '.join(lost)}" if lost else ", as are all others"
         raise FileNotWrittenError(at_work.request["path"], reason, kept) from error
@@ -230,13 +224,11 @@ def _told(job: _Job, edited: Edited) -> str:
     return f"{_verb(job)} {job.request['path']}{remarks}\n{edited.diff}"
 
 
-async def _staged(stack: contextlib.AsyncExitStack, job: _Job, data: bytes) -> Callable[[], Awaitable[None]]:
+async def _staged(stack: contextlib.AsyncExitStack, job: _Job, data: bytes) -> PutInPlace:
     """What makes the change, once everything that takes room is on the disk."""
     if job.request["delete"]:
-        return lambda: files.remove_file(job.place)
-    return await stack.enter_async_context(
-        files.staged(job.place, data, job.status or files.NEW_FILE_MODE, create_parents=True)
-    )
+        return job.file.remove
+    return await stack.enter_async_context(job.file.staged(data))
 
 
 async def _taken_back(begun: list[_Job]) -> list[str]:
@@ -248,7 +240,7 @@ async def _taken_back(begun: list[_Job]) -> list[str]:
         for job in reversed(begun):
             try:
                 await _restored(job)
-            except (OSError, PathRefusedError):
+            except (OSError, PathRefusedError, ToolFailure):
                 lost.append(job.request["path"])
 
     await finish_despite_cancel(restore, RESTORE_LIMIT_S)
@@ -256,24 +248,18 @@ async def _taken_back(begun: list[_Job]) -> list[str]:
 
 
 async def _restored(job: _Job) -> None:
-    if job.status is None:
-        await files.remove_file(job.place)
+    if job.file.status is None:
+        await job.file.remove()
         return
-    with contextlib.suppress(FileNotFoundError):
-        if await files.read_small(job.place, MAX_FILE_BYTES + 1) == job.data:
-            return
-    await files.replace_file(job.place, job.data, job.status)
+    if await job.file.status_now() is not None and await job.file.read_small(MAX_FILE_BYTES + 1) == job.data:
+        return
+    async with job.file.staged(job.data) as put_in_place:
+        await put_in_place()
 
 
 async def _check_unchanged(job: _Job) -> None:
-    if _version(await files.status_of(job.place)) != _version(job.status):
+    if await job.file.status_now() != job.file.status:
         raise ToolFailure("it was changed by someone else meanwhile; read it again")
-
-
-def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
-    if status is None:
-        return None
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _verb(job: _Job) -> str:

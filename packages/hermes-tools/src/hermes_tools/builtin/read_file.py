@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import stat
 
 from hermes_messages.protocols import ToolCallContext
-from hermes_tools import files
-from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.errors import PathRefusedError, ToolFailure
+from hermes_tools.builtin.workspace import task_files
+from hermes_tools.errors import ToolFailure
+from hermes_tools.task_files import FileReader, check_regular
 from hermes_tools.text_shape import SAMPLE_BYTES, looks_binary, make_visible, shape_of
 from hermes_tools.tool import tool
 
@@ -32,36 +31,41 @@ async def read_file(
         offset: first line, from 1
         limit: number of lines
     """
-    workspace = file_workspace(context)
-    place = await workspace.place(path)
-    status = await files.status_of(place)
-    if status is None:
+    found = await task_files(context).find(path)
+    if found.status is None:
         raise ToolFailure(f"{path}: no such file")
-    if not stat.S_ISREG(status.st_mode):
-        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
-    async with await files.open_regular(place) as file:
+    check_regular(found, path)
+    page = _Page(max(1, offset), max(1, limit))
+    async with found.reading() as file:
         first = await file.read(SAMPLE_BYTES)
         if looks_binary(first):
-            raise ToolFailure(f"{path} is a binary file of {file.status.st_size} bytes; it can not be shown")
-        page = _Page(max(1, offset), max(1, limit))
-        shape = shape_of(first)
-        decoder = codecs.getincrementaldecoder(shape.encoding)(errors="backslashreplace")
-        page.feed(decoder.decode(first[len(shape.mark) :]))
-        async for chunk in file.chunks():
-            if page.full:
-                break
-            page.feed(decoder.decode(chunk))
-        else:
-            page.feed(decoder.decode(b"", final=True))
-            page.end()
+            raise ToolFailure(f"{path} is a binary file of {found.status.size} bytes; it can not be shown")
+        await _fill(page, file, first)
     return page.text(path)
+
+
+async def _fill(page: _Page, file: FileReader, first: bytes) -> None:
+    """Give the page what it takes of the file, of which `first` was read."""
+    shape = shape_of(first)
+    decoder = codecs.getincrementaldecoder(shape.encoding)(errors="backslashreplace")
+    passed = await file.skip_lines(page.offset - 1) if page.offset > 1 and shape.encoding == "utf-8" else None
+    if passed is None:
+        page.feed(decoder.decode(first[len(shape.mark) :]))
+    else:
+        page.pass_over(passed)
+    while not page.full:
+        chunk = await file.read()
+        page.feed(decoder.decode(chunk, final=not chunk))
+        if not chunk:
+            page.end()
+            return
 
 
 class _Page:
     """Collects the lines `offset` to `offset + limit - 1` of text that comes in pieces."""
 
     def __init__(self, offset: int, limit: int) -> None:
-        self._offset = offset
+        self.offset = offset
         self._limit = limit
         self._lines: list[str] = []
         self._chars = 0
@@ -70,6 +74,10 @@ class _Page:
         self._open_chars = 0
         self._ended = False
         self.full = False
+
+    def pass_over(self, lines: int) -> None:
+        """Count so many lines at the beginning, of which none is shown."""
+        self._passed = lines
 
     def feed(self, text: str) -> None:
         if self.full or not text:
@@ -93,7 +101,7 @@ class _Page:
 
     def _close_line(self) -> bool:
         number = self._passed + 1
-        if number >= self._offset:
+        if number >= self.offset:
             if len(self._lines) == self._limit or self._chars > MAX_PAGE_CHARS:
                 self.full = True
                 return False
@@ -110,12 +118,12 @@ class _Page:
     def text(self, path: str) -> str:
         if self._ended and not self._passed:
             return f"[{path} is empty]"
-        if self._ended and self._passed < self._offset:
-            return f"[{path} has {self._passed} lines; there is no line {self._offset}]"
+        if self._ended and self._passed < self.offset:
+            return f"[{path} has {self._passed} lines; there is no line {self.offset}]"
         shown = make_visible("\n".join(self._lines))
-        last = self._offset + len(self._lines) - 1
+        last = self.offset + len(self._lines) - 1
         if self.full:
-            return f"{shown}\n[lines {self._offset} to {last}; more with offset={last + 1}]"
-        if self._offset > 1:
-            return f"{shown}\n[lines {self._offset} to {last}, the end]"
+            return f"{shown}\n[lines {self.offset} to {last}; more with offset={last + 1}]"
+        if self.offset > 1:
+            return f"{shown}\n[lines {self.offset} to {last}, the end]"
         return shown

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import stat
-
 from hermes_messages.protocols import ToolCallContext
-from hermes_tools import files
-from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.errors import FileNotWrittenError, PathRefusedError, ToolFailure
+from hermes_tools.builtin.workspace import task_files
+from hermes_tools.errors import FileNotWrittenError, ToolFailure
+from hermes_tools.task_files import FoundFile, check_regular
 from hermes_tools.text_shape import SAMPLE_BYTES, TextShape, encode_like, shape_of
 from hermes_tools.tool import tool
 
@@ -22,12 +20,10 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
         path: file to write
         content: the whole text
     """
-    workspace = file_workspace(context, writable=True)
-    place = await workspace.place(path)
-    status = await files.status_of(place)
-    if status is not None and not stat.S_ISREG(status.st_mode):
-        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, not a regular file")
-    shape = await _shape_of_file(place) if status is not None else TextShape()
+    found = await task_files(context, writable=True).find(path)
+    check_regular(found, path)
+    is_there = found.status is not None
+    shape = await _shape_of_file(found) if is_there else TextShape()
     try:
         data = encode_like(content, shape)
     except UnicodeEncodeError:
@@ -35,18 +31,19 @@ async def write_file(context: ToolCallContext, path: str, content: str) -> str:
             "content holds half of a character (a lone surrogate); nothing was written"
         ) from None
     try:
-        await files.replace_file(place, data, status or files.NEW_FILE_MODE, create_parents=True)
+        async with found.staged(data) as put_in_place:
+            await put_in_place()
     except OSError as error:
-        kept = "the old file is unchanged" if status is not None else "nothing was written"
+        kept = "the old file is unchanged" if is_there else "nothing was written"
         raise FileNotWrittenError(path, error.strerror or str(error), kept) from error
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
     word = "line" if lines == 1 else "lines"
-    verb = "replaced" if status is not None else "wrote"
+    verb = "replaced" if is_there else "wrote"
     return f"{verb} {path}: {lines} {word}, {len(data)} bytes{_kept(shape)}"
 
 
-async def _shape_of_file(place: files.Place) -> TextShape:
-    async with await files.open_regular(place) as file:
+async def _shape_of_file(found: FoundFile) -> TextShape:
+    async with found.reading() as file:
         return shape_of(await file.read(SAMPLE_BYTES))
 
 

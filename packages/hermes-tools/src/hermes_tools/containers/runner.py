@@ -157,7 +157,10 @@ class ContainerProcess:
         if self._stream.pid is None:
             self.lost = True
             told = (self._early + self._stream.finish()).decode(errors="replace").strip()
-            raise ToolFailure(f"the command could not be started in its container: {told[:500]}")
+            raise ToolFailure(
+                f"the command could not be started in its container: {told[:500]}; the next call gets a new"
+                " one, which has of this one's changes only those in the working directory"
+            )
         await self._client.write(GO)
         if not with_input:
             self._client.end_input()
