@@ -305,7 +305,16 @@ def test_thinking_of_single_models() -> None:
 
     assert config(OLD, "none") == {"thinkingConfig": {"thinkingBudget": 0}}
     assert config("gemini-2.5-pro", "none") == {"thinkingConfig": {"thinkingBudget": 128}}
-    assert config(NEW, "none") == {"thinkingConfig": {"thinkingLevel": "minimal"}}
+    for model, lowest in (
+        ("gemini-3-flash-preview", "minimal"),
+        ("gemini-3.5-flash-lite", "minimal"),
+        # "Thinking level MINIMAL is not supported for this model."
+        ("gemini-3.1-pro-preview", "low"),
+        ("gemini-3.8-flash", "low"),
+        ("gemini-4-argon", "low"),
+    ):
+        assert config(model, "none") == {"thinkingConfig": {"thinkingLevel": lowest}}
+        assert config(model, "minimal")["thinkingConfig"]["thinkingLevel"] == lowest
     assert config("gemini-2.0-flash", "high") is None
     assert config("gemma-3-27b-it", "high") is None
 

@@ -221,7 +221,7 @@ def test_schema_without_references_for_hosts_that_read_none() -> None:
 
 def test_images_become_words_for_a_host_that_sees_none() -> None:
     image = ImagePart("data:image/png;base64,AA==")
-    quirks = get_profile("deepseek").quirks
+    quirks = ChatQuirks(user_parts=())
     messages = sent(
         quirks,
         UserMessage((TextPart("look"), image)),
@@ -232,6 +232,24 @@ def test_images_become_words_for_a_host_that_sees_none() -> None:
     assert "can not see" in messages[0]["content"]
     assert messages[2]["content"].startswith("shot")
     assert "image_url" not in json.dumps(messages)
+
+
+def test_images_go_to_the_models_of_a_host_that_see() -> None:
+    image = ImagePart("data:image/png;base64,AA==")
+    history = (
+        UserMessage((TextPart("look"), image)),
+        *ROUND[2:3],
+        ToolMessage("call_abc|fc_HIR/d_iG", (image,)),
+    )
+    quirks = get_profile("deepseek").quirks
+    builder = ChatRequestBuilder(
+        base_url="https://api.deepseek.com", provider="deepseek", host="api.deepseek.com", quirks=quirks
+    )
+    log = History.of(history)
+    for model, seen in (("deepseek-flash", 2), ("deepseek-v4-pro", 0), ("deepseek-v4-flash", 2)):
+        body = builder.build(ChatRequest(model=model, history=log))
+        assert body.count(b'"image_url":{"url"') == seen
+        assert (b"can not see" in body) == (seen == 0)
 
 
 def test_ids_of_exact_length_are_mapped_and_own_ones_stay() -> None:

@@ -376,6 +376,27 @@ def test_refused_include_is_left_out_from_then_on() -> None:
     assert "include" not in json.loads(made.build(ask()))
 
 
+@pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        ("gpt-6.2-sol", "none", "low"),
+        ("gpt-6-astra", "minimal", "low"),
+        ("gpt-6-luna", "none", "none"),
+        ("gpt-6-sol", "minimal", "low"),
+        ("gpt-5.4-mini", "minimal", "low"),
+        ("gpt-5.2-2025-12-11", "none", "none"),
+        ("gpt-5-mini", "none", "minimal"),
+        ("gpt-5-2025-08-07", "minimal", "minimal"),
+        ("gpt-6.2-sol", "high", "high"),
+        ("of-another-host", "minimal", "minimal"),
+    ],
+)
+def test_low_effort_that_a_model_refuses_becomes_the_lowest_that_it_has(
+    model: str, asked: Any, sent: str
+) -> None:
+    assert body(model=model, reasoning_effort=asked)["reasoning"] == {"effort": sent}
+
+
 def test_reasoning_summary_is_asked_for_by_quirk() -> None:
     quirks = ResponsesQuirks(reasoning_summary="auto")
     assert body(reasoning_effort="high", quirks=quirks)["reasoning"] == {"effort": "high", "summary": "auto"}

@@ -93,6 +93,13 @@ UNSUPPORTED_PARAMETER: tuple[ErrorPattern, ...] = (
     ),
     row(
         ErrorKind.UNSUPPORTED_PARAMETER,
+        r"thinking (?:level|budget).{0,20} is not supported",
+        "Google",
+        400,
+        "Thinking level MINIMAL is not supported for this model.",
+    ),
+    row(
+        ErrorKind.UNSUPPORTED_PARAMETER,
         r"no endpoints found that support",
         "OpenRouter",
         404,
@@ -110,5 +117,6 @@ PARAMETER_NAMES: tuple[re.Pattern[str], ...] = (
     ),
     re.compile(r"does not support (?:the )?parameters? ['\"`]?([\w.]*\w)", re.IGNORECASE),
     re.compile(r"^(\w+): extra inputs", re.IGNORECASE),
+    re.compile(r"^(thinking) (?:level|budget)", re.IGNORECASE),
 )
 """Where the name of a refused parameter stands in the texts above; tried in this order."""

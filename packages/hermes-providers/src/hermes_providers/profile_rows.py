@@ -49,7 +49,8 @@ _VENDORS: tuple[Profile, ...] = (
         name="deepseek",
         base_url="https://api.deepseek.com",
         key_variables=("DEEPSEEK_API_KEY",),
-        default_model="deepseek-v4-flash",
+        # https://api-docs.deepseek.com/quick_start/pricing: `deepseek-v4-flash` is an older name of the same.
+        default_model="deepseek-flash",
         quirks=ChatQuirks(
             # https://api-docs.deepseek.com/guides/thinking_mode: the reasoning of messages with calls must go
             # back in all later requests, else 400; of others it may. Effort is a field beside the switch.
@@ -58,7 +59,9 @@ _VENDORS: tuple[Profile, ...] = (
             reasoning_option="thinking_and_effort",
             reasoning_read=("reasoning_content",),
             empty_content="empty_string",
-            user_parts=(),
+            # https://api-docs.deepseek.com/guides/vision: images, which the Pro model does not take.
+            user_parts=("image",),
+            blind_models=("deepseek-v4-pro",),
             # https://api-docs.deepseek.com/guides/json_mode: JSON without a schema.
             response_format="json_object",
             # https://api-docs.deepseek.com/api/create-chat-completion: finish_reason.

@@ -67,7 +67,8 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Messages: `path` is appended to the base URL. `empty_content` is what stands for the content of an
     assistant message that has only calls. `tool_content_list` says that a tool message may hold images;
     otherwise they move into a user message behind the results. `user_parts` are the kinds of part besides
-    text that a user message may hold; a short text stands for others. `merge_user_turns` joins user messages
+    text that a user message may hold; a short text stands for others. `blind_models` are the beginnings of
+    names of models that take no image where others of the host do. `merge_user_turns` joins user messages
     that follow each other. `names` sends the `name` of user messages. `json_arguments` makes the argument
     text of old calls valid JSON where it is not, because the host (or its chat template) parses it.
     `call_ids` says which ids are taken, `tool_names` which names of tools.
@@ -100,6 +101,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     empty_content: Literal["null", "empty_string", "omit"] = "null"
     tool_content_list: bool = False
     user_parts: tuple[Literal["image", "audio", "file"], ...] = ("image", "audio", "file")
+    blind_models: tuple[str, ...] = ()
     merge_user_turns: bool = False
     names: bool = False
     json_arguments: bool = True

@@ -24,6 +24,9 @@ WIRE = "gemini"
 
 _VERSION = re.compile(r"(?:^|/)gemini-(\d+)(?:\.(\d+))?(?!\d)")
 
+_MINIMAL = re.compile(r"flash-lite|gemini-3-flash")
+"""Models that have the level "minimal". Others: "Thinking level MINIMAL is not supported for this model." """
+
 _BUDGETS: dict[ReasoningEffort, int] = {
     "none": 0,
     "minimal": 1024,
@@ -122,13 +125,15 @@ def answer_way(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> Literal[
 def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None) -> dict[str, object]:
     """`thinkingConfig`; empty when nothing is asked for, or the model has no thinking.
 
-    From 3 on there are levels and no way to switch thinking off; 2.5 has a budget; both at once are refused.
+    From 3 on there are levels and no way to switch thinking off, so the lowest one stands for "none"; 2.5 has
+    a budget; both at once are refused.
     """
     version = _version(model)
     if effort is None or (version is not None and version < (2, 5)):
         return {}
     if _is_new(model):
-        config: dict[str, object] = {"thinkingLevel": "minimal" if effort == "none" else effort}
+        lowest = "minimal" if _MINIMAL.search(model) else "low"
+        config: dict[str, object] = {"thinkingLevel": lowest if effort in {"none", "minimal"} else effort}
     elif version is None:  # gemma
         return {}
     else:

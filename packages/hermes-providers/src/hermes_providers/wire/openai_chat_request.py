@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
 from msgspec import Raw
 
 from hermes_messages import ChatRequest, SystemMessage, ToolSpec
@@ -58,8 +59,9 @@ class ChatRequestBuilder(BodyBuilder):
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
         head, takes_tools = self._head(request)
         tools = self._tools_field(request) if takes_tools else b""
-        # Only replayed reasoning depends on the model.
-        key = request.model if self._quirks.replay_field is not None else ""
+        # Only replayed reasoning, and whether it sees, depend on the model.
+        by_model = self._quirks.replay_field is not None or self._quirks.blind_models
+        key = request.model if by_model else ""
         joined = self._joiners.of(key).join(request.history)
         system = self._system(request, joined)
         if joined.misplaced or not system:
@@ -83,8 +85,11 @@ class ChatRequestBuilder(BodyBuilder):
         )
 
     def _joiner(self, model: str) -> HistoryJoiner:
-        origin = Origin(self._provider, self._host, model)
-        return HistoryJoiner(partial(encode_segment, quirks=self._quirks, origin=origin), by_commas)
+        origin, quirks = Origin(self._provider, self._host, model), self._quirks
+        if quirks.blind_models and model.startswith(quirks.blind_models):
+            seen = tuple(part for part in quirks.user_parts if part != "image")
+            quirks = msgspec.structs.replace(quirks, user_parts=seen)
+        return HistoryJoiner(partial(encode_segment, quirks=quirks, origin=origin), by_commas)
 
     def _head(self, request: ChatRequest) -> tuple[bytes, bool]:
         """All that stands before the messages, made anew only for another kind of request; and whether there

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct
 
+from hermes_messages import ReasoningEffort
 from hermes_providers.profiles import CallIdRule, ToolNameRule
 
-__all__ = ["WIRE", "ResponsesQuirks"]
+__all__ = ["WIRE", "ResponsesQuirks", "taken_effort"]
 
 WIRE = "openai_responses"
+
+_LOW_EFFORTS: tuple[tuple[re.Pattern[str], dict[ReasoningEffort, ReasoningEffort]], ...] = (
+    # https://developers.openai.com/api/docs/models/gpt-6.2-sol: "The API rejects requests that set reasoning
+    # effort to `none`"; GPT-6 Sol and Luna still have it. `minimal` was GPT-5's, which had no `none`.
+    (re.compile(r"^gpt-(6\.[1-9]|6-astra|[7-9])"), {"none": "low", "minimal": "low"}),
+    (re.compile(r"^gpt-(5\.[1-9]|6)"), {"minimal": "low"}),
+    (re.compile(r"^gpt-5(-mini|-nano)?(-20|$)"), {"none": "minimal"}),
+)
+"""What stands for a low effort that a model of OpenAI's refuses: left out, it would think with more. The
+first row that matches counts."""
 
 
 class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,3 +65,13 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stop_option: bool = False
     think_tags: bool = False
     starts_inside: bool = False
+
+
+def taken_effort(model: str, effort: ReasoningEffort | None) -> ReasoningEffort | None:
+    """`effort`, or the nearest one that the model has, where that is known."""
+    if effort not in {"none", "minimal"}:
+        return effort
+    for pattern, efforts in _LOW_EFFORTS:
+        if pattern.search(model):
+            return efforts.get(effort, effort)
+    return effort
