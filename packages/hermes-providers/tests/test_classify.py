@@ -104,6 +104,32 @@ def test_throttling_text_about_tokens_is_no_overflow(text: str) -> None:
     assert judge(429, text).kind is ErrorKind.RATE_LIMIT
 
 
+OF_8192 = "This model's maximum context length is 8192 tokens"
+ABOUT = "However, you requested about 9000 tokens (500 of text input, 500 of tool input, 8000 in the output)"
+OUTPUT = (
+    "However, you requested 8192 output tokens and your prompt contains at least 1 input tokens, for a total"
+)
+SUMS: list[tuple[str, int | None]] = [
+    (f"{OF_8192}. {ABOUT}.", 8192 - 1000 - 128),
+    (f"{OF_8192}. However, you requested 9000 tokens (1000 in the messages, 8000 in the completion).", 7064),
+    (f"'max_tokens' is too large: 8192. {OF_8192} and your request has 20 input tokens (8192 > 8172).", 8044),
+    (f"{OF_8192}. {OUTPUT} of at least 8193 tokens.", 8192 - 1 - 128),
+    ("input length and `max_tokens` exceed context limit: 90000 + 128000 > 200000, decrease it", 106_875),
+    ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 31 `inputs` tokens and 5000 more", 4001),
+    # The prompt itself takes half of the window or more: it is to be shortened.
+    (f"{OF_8192} and your request has 4096 input tokens (8192 > 4096).", None),
+]
+
+
+@pytest.mark.parametrize(("text", "limit"), SUMS)
+def test_answer_that_does_not_fit_beside_a_short_prompt_is_asked_for_smaller(
+    text: str, limit: int | None
+) -> None:
+    error = judge(400, {"error": {"message": text}})
+    kind = ErrorKind.CONTEXT_OVERFLOW if limit is None else ErrorKind.OUTPUT_CAP
+    assert (error.kind, error.output_limit) == (kind, limit)
+
+
 def test_silent_overflow_shows_in_the_usage() -> None:
     assert overflowed_silently(Usage(input_tokens=9000), 8192)
     assert not overflowed_silently(Usage(input_tokens=8192), 8192)

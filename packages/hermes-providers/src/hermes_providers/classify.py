@@ -12,7 +12,7 @@ from hermes_providers.credentials import mask
 from hermes_providers.error_patterns import ERROR_PATTERNS
 from hermes_providers.parameter_patterns import PARAMETER_NAMES
 from hermes_providers.retry_after import retry_after_s
-from hermes_providers.size_patterns import OUTPUT_LIMITS
+from hermes_providers.size_patterns import OUTPUT_LIMITS, room_for_output
 
 __all__ = ["MAX_BODY_CHARS", "classify", "overflowed_silently"]
 
@@ -85,6 +85,9 @@ def classify(
         said = _Said(f"it redirects to {headers.get('location', 'nowhere')}; set base_url to where it is")
     effective = _effective_status(status, said)
     kind = _kind(effective, said, empty=not text.strip())
+    room = room_for_output(said.message) if kind is ErrorKind.CONTEXT_OVERFLOW else None
+    if room is not None:
+        kind = ErrorKind.OUTPUT_CAP
     shown = _CONTROL.sub(" ", mask(said.message or "no explanation", secrets)[:_MAX_MESSAGE_CHARS])
     at = f"{host} answered {status}" if status is not None and status >= 300 else f"{host} reported an error"
     code = said.code or said.type
@@ -99,7 +102,7 @@ def classify(
         retry_after_s=retry_after_s(headers, text, now=now),
         body=mask(text, secrets)[:MAX_BODY_CHARS],
         parameter=None if parameter is None else mask(parameter, secrets),
-        output_limit=_output_limit(said) if kind is ErrorKind.OUTPUT_CAP else None,
+        output_limit=room or (_output_limit(said) if kind is ErrorKind.OUTPUT_CAP else None),
     )
 
 

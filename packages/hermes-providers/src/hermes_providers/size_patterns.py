@@ -10,7 +10,7 @@ import re
 from hermes_messages import ErrorKind
 from hermes_providers.error_pattern import ErrorPattern, row
 
-__all__ = ["CONTEXT_OVERFLOW", "OUTPUT_CAP", "OUTPUT_LIMITS"]
+__all__ = ["CONTEXT_OVERFLOW", "OUTPUT_CAP", "OUTPUT_LIMITS", "room_for_output"]
 
 OUTPUT_CAP: tuple[ErrorPattern, ...] = (
     row(
@@ -53,6 +53,42 @@ OUTPUT_LIMITS: tuple[re.Pattern[str], ...] = (
     re.compile(r"valid range of max_tokens is \[\d+, ?(\d+)\]"),
 )
 """Where the texts of `OUTPUT_CAP` say how much is allowed."""
+
+_SUMS: tuple[re.Pattern[str], ...] = (
+    # OpenAI, OpenRouter, and vLLM before 0.10
+    re.compile(
+        r"context length (?:is|of) (?P<window>\d{1,9}) tokens\. However, you requested (?:about )?"
+        r"(?P<sum>\d{1,9}) tokens \(.{0,80}?(?P<output>\d{1,9}) in the (?:output|completion)\)"
+    ),
+    # vLLM
+    re.compile(
+        r"context length is (?P<window>\d{1,9}) tokens and your request has (?P<input>\d{1,9}) input tokens"
+    ),
+    re.compile(
+        r"context length is (?P<window>\d{1,9}) tokens\. However, you requested \d{1,9} output tokens and "
+        r"your prompt contains (?:at least )?(?P<input>\d{1,9}) input tokens"
+    ),
+    # Anthropic
+    re.compile(r"exceed context limit: (?P<input>\d{1,9}) \+ \d{1,9} > (?P<window>\d{1,9})"),
+    # Hugging Face
+    re.compile(r"must be <= (?P<window>\d{1,9})\. Given: (?P<input>\d{1,9}) `inputs` tokens"),
+)
+
+
+def room_for_output(message: str) -> int | None:
+    """What `max_tokens` may be, where a text of `CONTEXT_OVERFLOW` says that prompt and answer together are
+    too large, and the prompt alone takes less than half of the window: a shorter one would not help then. A
+    little is left free, since hosts count the prompt differently from one request to the next."""
+    for pattern in _SUMS:
+        match = pattern.search(message)
+        if match is not None:
+            said = {name: int(value) for name, value in match.groupdict().items()}
+            window = said["window"]
+            prompt = said["input"] if "input" in said else said["sum"] - said["output"]
+            room = window - prompt - window // 64
+            return room if 0 <= prompt < window // 2 and room > 0 else None
+    return None
+
 
 CONTEXT_OVERFLOW: tuple[ErrorPattern, ...] = (
     row(
