@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `browser` and `counting_host`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
+from engine_help import AGENTS, PATIENT, Engine, on_cluster
+from hermes_batch import row_retries
 from ray_processes import LIMIT_S, RayCluster, descendants, running, wait_until
 
 # No test of properties fails because the machine is busy.
@@ -81,3 +83,21 @@ def ray_cluster(ray_environment: str) -> Iterator[RayCluster]:
 def ray_address(ray_cluster: RayCluster) -> str:
     """Where the cluster is."""
     return ray_cluster.address
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=[pytest.mark.ray_cluster, PATIENT])])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """The rows run here, and on Ray."""
+    if request.param == "local":
+        return {"engine": "local"}
+    address = request.getfixturevalue("ray_address")
+    return on_cluster(address)
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a run, with agents that write there what happens to them."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(row_retries, "_FIRST_PAUSE_S", 0.0)
+    (tmp_path / f"agents_{tmp_path.name}.py").write_text(AGENTS.format(where=str(tmp_path)))
+    return tmp_path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -19,69 +18,20 @@ from hermes_messages import (
 )
 from hermes_messages.approvals import Approve, Deny, Later, pending_from_json
 from hermes_messages.openai_shape import to_dicts
-from hermes_messages.protocols import ConversationResult, RoundContext, RoundOutcome
+from hermes_messages.protocols import RoundContext, RoundOutcome
 from hermes_messages.testing import (
     MemoryStore,
     ScriptedProvider,
     ScriptStep,
     SimpleExecutor,
-    ToolDouble,
-    call,
-    calls,
     text,
 )
 from loop_help import later, time_passes
-
-ASK = calls(
-    call("look", {"at": "a"}, id="1"), call("drop", {"it": "b"}, id="2"), call("drop", {"it": "c"}, id="3")
-)
-
-
-class World:
-    """A store that outlives the agents, and tools that know how often they ran."""
-
-    def __init__(self, *, store: MemoryStore | None = None, with_store: bool = True) -> None:
-        self.store = (store or MemoryStore()) if with_store else None
-        self.look = ToolDouble("look")
-        self.gate: Callable[[], Awaitable[object]] | None = None
-        self.drop = ToolDouble("drop", scheduling="sequential", gate=self._gate)
-
-    async def _gate(self) -> None:
-        if self.gate is not None:
-            await self.gate()
-
-    def agent(
-        self,
-        *script: ScriptStep,
-        session_id: str = "s",
-        executor: SimpleExecutor | None = None,
-        **others: object,
-    ) -> AIAgent:
-        return AIAgent(
-            provider=ScriptedProvider(script),
-            tools=executor or SimpleExecutor([self.look, self.drop], needs_approval=["drop"]),
-            session_db=self.store,
-            session_id=session_id,
-            approval_callback=later,
-            **others,  # type: ignore[arg-type]
-        )
-
-    async def suspend(self) -> ConversationResult:
-        async with self.agent(ASK) as agent:
-            return await agent.run_conversation("Clean up.")
-
-    def results(self) -> list[tuple[str, str | None]]:
-        assert self.store is not None
-        return [(m.tool_call_id, m.status) for m in self.store.messages("s") if isinstance(m, ToolMessage)]
+from suspension_help import ASK, World, waiting
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())  # type: ignore[arg-type]
-
-
-def waiting(result: ConversationResult) -> list[str]:
-    found = json.loads(json.dumps(result["pending_approvals"]))  # plain data, or this raises
-    return [item.call.id for item in pending_from_json(found)]
 
 
 def test_a_call_that_waits_ends_the_turn_with_the_round_open_and_the_lease_free() -> None:

@@ -220,7 +220,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "engines/test_http2.test_two_connections_outlast_five_cancelled_streams",
     ),
     "a client used in a second event loop": (
-        "engines/test_requests.test_second_event_loop",
+        "engines/test_connections.test_second_event_loop",
         "test_limiter.test_starts_afresh_in_another_event_loop",
     ),
 }
