@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `browser` and `counting_host`
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for `browser`, `counting_host` and `hard_times`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
 from engine_help import AGENTS, PATIENT, Engine, on_cluster

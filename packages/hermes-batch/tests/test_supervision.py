@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hard_times import stand_still
 
 from hermes_batch.supervision import finish
 
@@ -13,9 +14,6 @@ def test_a_process_that_stood_still_gives_work_the_rest_of_its_time(monkeypatch:
     monkeypatch.setattr("hermes_batch.supervision.PATIENCE_S", 300.0)
 
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        stood_still_s, before = 0.0, loop.time
-        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
         go_on = asyncio.Event()
         done: list[bool] = []
 
@@ -27,9 +25,7 @@ def test_a_process_that_stood_still_gives_work_the_rest_of_its_time(monkeypatch:
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.sleep(0)
-        stood_still_s = 3600.0
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await stand_still()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from functools import partial
 
 import anyio
 import anyio.lowlevel
 import pytest
+from hard_times import deaf, stand_still
 
 from hermes_loop.shielding import Bounds, abandoned_tasks, finish_despite_cancel
 from hermes_messages.testing import StepGate
@@ -128,16 +130,8 @@ def test_work_that_ignores_its_cancellation_is_abandoned_with_a_warning(
 ) -> None:
     async def main() -> None:
         release = asyncio.Event()
-
-        async def stubborn() -> None:
-            while not release.is_set():
-                try:
-                    await release.wait()
-                except asyncio.CancelledError:
-                    continue
-
         with pytest.raises(TimeoutError):
-            await finish_despite_cancel(stubborn, QUICK)
+            await finish_despite_cancel(partial(deaf, release), QUICK)
         assert abandoned_tasks() == 1
         gc.collect()
         release.set()
@@ -168,9 +162,7 @@ def test_a_cancel_shortens_the_wait_and_wins_over_the_timeout() -> None:
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_process_that_stood_still_gives_the_work_the_rest_of_its_time(cancelled: bool) -> None:
     async def main() -> None:
-        loop, gate = asyncio.get_running_loop(), StepGate()
-        stood_still_s, before = 0.0, loop.time
-        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
+        gate = StepGate()
         done: list[bool] = []
 
         async def work() -> None:
@@ -183,9 +175,7 @@ def test_a_process_that_stood_still_gives_the_work_the_rest_of_its_time(cancelle
             task.cancel()
         for _ in range(10):
             await asyncio.sleep(0)
-        stood_still_s = 3600.0
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await stand_still()
         gate.open()
         await asyncio.wait({task})
         assert task.cancelled() == cancelled

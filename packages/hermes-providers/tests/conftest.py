@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `quiet_port`
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `hard_times` and `quiet_port`
 sys.path.insert(0, str(Path(__file__).parent))
 
 collect_ignore = []

@@ -5,15 +5,44 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hard_times import deaf, stand_still
 
 from hermes_providers.outlast import finish, join
 
 
+def test_clean_up_runs_to_its_end_however_often_it_is_cancelled() -> None:
+    async def main() -> None:
+        steps: list[str] = []
+
+        async def clean_up() -> None:
+            for number in range(5):
+                await asyncio.sleep(0)
+                steps.append(str(number))
+
+        task = asyncio.ensure_future(finish(clean_up(), 5))
+        for _ in range(4):
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert steps == ["0", "1", "2", "3", "4"]
+
+    asyncio.run(main())
+
+
+def test_error_of_the_clean_up_is_raised() -> None:
+    async def broken() -> None:
+        raise ValueError("no")
+
+    async def main() -> None:
+        await finish(broken(), 5)
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(main())
+
+
 def test_a_process_that_stood_still_gives_clean_up_the_rest_of_its_time() -> None:
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        stood_still_s, before = 0.0, loop.time
-        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
         go_on = asyncio.Event()
         done: list[bool] = []
 
@@ -23,9 +52,7 @@ def test_a_process_that_stood_still_gives_clean_up_the_rest_of_its_time() -> Non
 
         task = asyncio.create_task(finish(work(), 300))
         await asyncio.sleep(0)
-        stood_still_s = 3600.0
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await stand_still()
         go_on.set()
         await task
         assert done == [True]
@@ -36,15 +63,7 @@ def test_a_process_that_stood_still_gives_clean_up_the_rest_of_its_time() -> Non
 def test_clean_up_that_ignores_everything_is_left_behind_and_told(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         over = asyncio.Event()
-
-        async def deaf() -> None:
-            while not over.is_set():
-                try:
-                    await over.wait()
-                except asyncio.CancelledError:
-                    continue
-
-        task = asyncio.create_task(deaf())
+        task = asyncio.create_task(deaf(over))
         await join(task, 0.05)
         assert not task.done()
         over.set()

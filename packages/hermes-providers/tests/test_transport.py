@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import logging
 import ssl
 
 import httpcore
@@ -11,9 +9,7 @@ import pytest
 from hermes_messages import ErrorKind
 from hermes_providers import HttpOptions, Timeouts
 from hermes_providers.engines.httpx_engine import _provider_error
-from hermes_providers.outlast import finish, join
 from hermes_providers.timeouts import StreamClock
-from wire_help import run
 
 
 def untrusted() -> httpcore.ConnectError:
@@ -63,62 +59,6 @@ def test_clock_of_a_stream() -> None:
     assert "total_s" in clock.explanation
     endless = StreamClock(Timeouts(first_event_s=None, between_events_s=None), now=0.0)
     assert endless.begin_wait(0.0) is None
-
-
-def test_clean_up_runs_to_its_end_however_often_it_is_cancelled() -> None:
-    async def main() -> None:
-        steps: list[str] = []
-
-        async def clean_up() -> None:
-            for number in range(5):
-                await asyncio.sleep(0)
-                steps.append(str(number))
-
-        task = asyncio.ensure_future(finish(clean_up(), 5))
-        for _ in range(4):
-            await asyncio.sleep(0)
-            task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert steps == ["0", "1", "2", "3", "4"]
-
-    run(main())
-
-
-def test_error_of_the_clean_up_is_raised() -> None:
-    async def broken() -> None:
-        raise ValueError("no")
-
-    async def main() -> None:
-        await finish(broken(), 5)
-
-    with pytest.raises(ValueError, match="no"):
-        run(main())
-
-
-def test_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def main() -> None:
-        release = asyncio.Event()
-
-        async def stubborn() -> None:
-            while not release.is_set():
-                try:
-                    await release.wait()
-                except asyncio.CancelledError:
-                    continue
-
-        task = asyncio.ensure_future(stubborn())
-        await asyncio.sleep(0)
-        await join(task, 0.05)
-        assert not task.done()
-        release.set()
-        await task
-
-    with caplog.at_level(logging.WARNING):
-        run(main())
-    assert "left behind" in caplog.text
 
 
 def test_the_total_limit_holds_for_an_answer_of_several_requests() -> None:

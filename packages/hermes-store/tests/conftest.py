@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from hermes_store import SessionDB
+
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `hard_times`
 
 # No test of properties fails because the machine is busy.
 settings.register_profile(

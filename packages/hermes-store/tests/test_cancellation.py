@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from hard_times import stand_still
 
 from hermes_messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from hermes_messages.protocols import NewMessage
@@ -202,15 +203,10 @@ def test_the_wait_of_a_cancelled_caller_is_bounded() -> None:
 
 def test_a_process_that_stood_still_gives_clean_up_the_rest_of_its_time() -> None:
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        stood_still_s, before = 0.0, loop.time
-        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
-        work: asyncio.Future[None] = loop.create_future()
+        work: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = [asyncio.create_task(settle(work, 300.0)), asyncio.create_task(finish(work, 300.0))]
         await asyncio.sleep(0)
-        stood_still_s = 3600.0
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await stand_still()
         assert not any(task.done() for task in waiting)
         work.set_result(None)
         assert await asyncio.gather(*waiting) == [True, None]

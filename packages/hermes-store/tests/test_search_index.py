@@ -48,16 +48,28 @@ def test_index_text_keeps_other_scripts_and_pairs_runs() -> None:
     assert to_index_text("a\x00b\ud800c") == "a b c"
 
 
+def damage(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE message_index_data SET block = x'00ff00ff'")
+    connection.commit()
+    connection.close()
+
+
+async def make_damaged(path: Path) -> None:
+    """A store with a session, one message in it, and an index that is damaged."""
+    async with SessionDB(path) as db:
+        await db.create_session("s")
+        await db.append_message("s", UserMessage("the first stork"))
+        assert len(await db.search_messages("stork")) == 1
+    damage(path)
+
+
 def test_a_damaged_index_never_blocks_a_write(tmp_path: Path) -> None:
     """The index can be built again, the messages can not."""
 
     async def main() -> None:
         path = tmp_path / "s.db"
-        async with SessionDB(path) as db:
-            await db.create_session("s")
-            await db.append_message("s", UserMessage("the first stork"))
-            assert len(await db.search_messages("stork")) == 1
-        damage(path)
+        await make_damaged(path)
         async with SessionDB(path) as db:
             await db.append_message("s", UserMessage("the second stork"))
             await asyncio.gather(*(db.append_message("s", UserMessage(f"stork {n}")) for n in range(8)))
@@ -179,13 +191,6 @@ def test_the_index_takes_texts_in_by_their_size_too(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def damage(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE message_index_data SET block = x'00ff00ff'")
-    connection.commit()
-    connection.close()
-
-
 def test_the_index_takes_new_messages_in_when_a_pause_comes(tmp_path: Path) -> None:
     """Else the first search after a long day would pay for all of it."""
 
@@ -247,11 +252,7 @@ def test_a_search_while_another_process_writes_scans_what_the_index_lacks(tmp_pa
 def test_a_damaged_index_found_by_a_search_gives_way_to_a_scan(tmp_path: Path) -> None:
     async def main() -> None:
         path = tmp_path / "s.db"
-        async with SessionDB(path) as db:
-            await db.create_session("s")
-            await db.append_message("s", UserMessage("the first stork"))
-            assert len(await db.search_messages("stork")) == 1
-        damage(path)
+        await make_damaged(path)
         async with SessionDB(path) as db:
             assert len(await db.search_messages("stork")) == 1
 

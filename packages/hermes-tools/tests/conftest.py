@@ -24,7 +24,7 @@ from hermes_messages.testing import InterruptFlag
 from hermes_tools import Executor, ExecutorSettings
 from hermes_tools.toolsets import load_toolsets
 
-sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `quiet_port`
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `hard_times` and `quiet_port`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
 from container_help import Docker, no_own_files

@@ -8,10 +8,12 @@ import importlib
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hard_times import deaf, stand_still
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,9 +170,6 @@ def test_a_clean_up_is_finished_although_it_is_cancelled_twice(run_async: Any) -
 
 def test_a_process_that_stood_still_gives_a_clean_up_the_rest_of_its_time() -> None:
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        stood_still_s, before = 0.0, loop.time
-        loop.time = lambda: before() + stood_still_s  # type: ignore[method-assign]
         go_on = asyncio.Event()
         done: list[bool] = []
 
@@ -180,9 +179,7 @@ def test_a_process_that_stood_still_gives_a_clean_up_the_rest_of_its_time() -> N
 
         task = asyncio.ensure_future(finish_despite_cancel(work, 300))
         await asyncio.sleep(0)
-        stood_still_s = 3600.0
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await stand_still()
         go_on.set()
         await task
         assert done == [True]
@@ -192,18 +189,10 @@ def test_a_process_that_stood_still_gives_a_clean_up_the_rest_of_its_time() -> N
 
 def test_a_clean_up_that_never_ends_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        over = False
-
-        async def deaf() -> None:
-            while not over:
-                try:
-                    await asyncio.sleep(0.01)
-                except asyncio.CancelledError:
-                    continue
-
+        over = asyncio.Event()
         with pytest.raises(TimeoutError):
-            await finish_despite_cancel(deaf, 0.05)
-        over = True
+            await finish_despite_cancel(partial(deaf, over), 0.05)
+        over.set()
 
     asyncio.run(main())
     assert "left behind" in caplog.text
