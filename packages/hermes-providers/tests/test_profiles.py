@@ -234,6 +234,23 @@ def test_images_become_words_for_a_host_that_sees_none() -> None:
     assert "image_url" not in json.dumps(messages)
 
 
+@pytest.mark.parametrize(
+    ("model", "effort", "asked"),
+    [
+        ("kimi-k3.1-pro", "none", {"reasoning_effort": "low"}),
+        ("kimi-k3", "minimal", {"reasoning_effort": "low"}),
+        ("kimi-k3", "medium", {"reasoning_effort": "high"}),
+        ("kimi-k3", "high", {"reasoning_effort": "high"}),
+        ("kimi-k3", None, {}),
+        ("kimi-k2.6", "none", {"thinking": {"type": "disabled"}}),
+        ("kimi-k2.6", "low", {"thinking": {"type": "enabled"}}),
+    ],
+)
+def test_effort_is_asked_for_in_the_form_of_the_model(model: str, effort: Any, asked: dict[str, Any]) -> None:
+    body = sent(get_profile("moonshot").quirks, model=model, reasoning_effort=effort)
+    assert {name: body[name] for name in ("reasoning_effort", "thinking") if name in body} == asked
+
+
 def test_images_go_to_the_models_of_a_host_that_see() -> None:
     image = ImagePart("data:image/png;base64,AA==")
     history = (

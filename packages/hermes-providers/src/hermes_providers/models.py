@@ -251,7 +251,20 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         )
         for name in ("mistral-medium-3.5", "mistral-medium-3-5")
     ),
-    # https://platform.kimi.ai/docs/guide/kimi-k2-6-quickstart
+    # https://platform.kimi.ai/docs/pricing/chat-k3 and /docs/guide/kimi-k2-6-quickstart
+    *(
+        KnownModel(
+            vendor="moonshot",
+            model=name,
+            context_window=1_048_576,
+            price=Price(
+                input=price, output=5 * price, cache_read=read, cache_write=price, as_of="2026-10-07"
+            ),
+            supports_images=True,
+            reasons=True,
+        )
+        for name, price, read in (("kimi-k3", 3, 0.3), ("kimi-k3.1-pro", 2, 0.2))
+    ),
     KnownModel(
         vendor="moonshot", model="kimi-k2.6", context_window=262_144, supports_images=True, reasons=True
     ),

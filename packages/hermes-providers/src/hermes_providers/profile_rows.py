@@ -88,7 +88,8 @@ _VENDORS: tuple[Profile, ...] = (
         quirks=ChatQuirks(
             # "Tool call id was turn1_0 but must be a-z, A-Z, 0-9, with a length of 9."
             call_ids=CallIdRule(max_length=9, allowed="[a-zA-Z0-9]", exact=True),
-            # https://docs.mistral.ai/api: random_seed; no stream_options, usage is in the last chunk always.
+            # https://docs.mistral.ai/api/endpoint/chat: random_seed; no stream_options, usage is in the last
+            # chunk always.
             seed_key="random_seed",
             stream_usage=False,
             # "Expected last role User or Tool": users that follow each other are joined.
@@ -110,6 +111,9 @@ _VENDORS: tuple[Profile, ...] = (
             reasoning_echo_missing=" ",
             reasoning_read=("reasoning_content",),
             reasoning_option="thinking",
+            # https://platform.kimi.ai/docs/guide/use-thinking-effort: `reasoning_effort` low, high or max,
+            # which is what holds when nothing is said or something else.
+            effort_models=("kimi-k3",),
             # https://platform.kimi.ai/docs/api/chat: json_object.
             response_format="json_object",
             cache_key="prompt_cache_key",

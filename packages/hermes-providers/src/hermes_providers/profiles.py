@@ -77,7 +77,9 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     chunk counts. `reasoning_echo` names the field in which it goes back, and `reasoning_echo_missing` what
     goes there for a message with calls that came without reasoning, from another host for example.
     `replay_field` is for the host's own reasoning blocks. `reasoning_option` says how an effort is asked for:
-    a field, OpenRouter's object, a switch `thinking`, or the switch and the field. `think_tags` takes
+    a field, OpenRouter's object, a switch `thinking`, or the switch and the field. `effort_models` are the
+    beginnings of names of models that always think and take `low` or `high` in a field, where others of the
+    host have a switch. `think_tags` takes
     reasoning in tags like `<think>` out of the text; `starts_inside` says that the host's chat template opens
     the tag, so that the text begins with reasoning.
 
@@ -117,6 +119,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reasoning_option: Literal[
         "reasoning_effort", "reasoning_object", "thinking", "thinking_and_effort", "none"
     ] = "reasoning_effort"
+    effort_models: tuple[str, ...] = ()
     response_format: Literal["json_schema", "without_tools", "output_tool", "json_object", "none"] = (
         "json_schema"
     )

@@ -178,6 +178,8 @@ def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, obj
     effort = request.reasoning_effort
     if effort is None:
         return {}
+    if quirks.effort_models and request.model.startswith(quirks.effort_models):
+        return {"reasoning_effort": "high" if effort in {"medium", "high"} else "low"}
     switch: dict[str, object] = {"thinking": {"type": "disabled" if effort == "none" else "enabled"}}
     match quirks.reasoning_option:
         case "none":
