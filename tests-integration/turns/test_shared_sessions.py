@@ -25,17 +25,23 @@ def make(store: SessionDB, *script: ScriptStep, tools: tuple[ToolDouble, ...] = 
     )
 
 
-def waiting() -> Operation[int]:
+def tickets() -> Operation[int]:
     rows = yield Statement("SELECT count(*) FROM lease_tickets")
     return int(rows[0][0])
 
 
-async def until_waiting(store: SessionDB, count: int) -> None:
+async def until_waiting(store: SessionDB, turns: int, stores: int) -> None:
+    """Until so many turns stand in the store's line, and so many stores in the database's."""
+
+    async def are_waiting() -> bool:
+        return len(store._lines.get("s") or ()) == turns and await store._backend.read(tickets) == stores
+
     async with asyncio.timeout(300):
-        while await store._backend.read(waiting) != count:  # noqa: ASYNC110 - it changes in a database
+        while not await are_waiting():  # noqa: ASYNC110 - it changes in a database
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.since("hermes-store", "0.1.1")
 def test_turns_of_two_programs_come_in_the_order_in_which_they_were_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,15 +59,19 @@ def test_turns_of_two_programs_come_in_the_order_in_which_they_were_asked_for(
             ]
             turns = [asyncio.create_task(agents[0].run_conversation("a"))]
             await gate.reached()
-            for number, agent in enumerate(agents[1:], 1):
-                turns.append(asyncio.create_task(agent.run_conversation(f"question {number}")))
-                await until_waiting(here, number)
+            for store, agent, *waiting in (
+                (there, agents[1], 1, 1),
+                (here, agents[2], 1, 2),
+                (there, agents[3], 2, 2),
+            ):
+                turns.append(asyncio.create_task(agent.run_conversation(f"question {len(turns)}")))
+                await until_waiting(store, *waiting)
             gate.open()
             results = await asyncio.gather(*turns)
             assert all(result["saved"] for result in results)
             stored = [item.message for item in await here.get_messages("s")]
             assert [m.content for m in stored if isinstance(m, AssistantMessage)] == ["1", "2", "3", "4"]
-            assert await here._backend.read(waiting) == 0
+            assert await here._backend.read(tickets) == 0
             for agent in agents:
                 await agent.close()
 

@@ -1,6 +1,7 @@
 """One writer at a time: who holds the lease, and what a late writer is told."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -340,14 +341,14 @@ def test_the_place_of_a_waiter_that_died_is_void_after_a_while(tmp_path: Path) -
         async with db:
             held = await db.try_acquire_session_turn_lease("s", "holder", 10)
             assert held is not None
-            ask = partial(leases.request, "s", "dead", 10.0, None)
+            ask = partial(leases.request, "s", "dead", 10.0, "dead", None)
             first = await db._backend.write(ask)
-            second = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None))
+            second = await db._backend.write(partial(leases.request, "s", "alive", 10.0, "alive", None))
             assert isinstance(first, int)
             assert isinstance(second, int)
             assert second > first
             await db.release_session_turn_lease(held)
-            shown = partial(leases.request, "s", "alive", 10.0, second)
+            shown = partial(leases.request, "s", "alive", 10.0, "alive", second)
             clock.now += 4
             assert await db._backend.write(shown) == second
             assert await db.try_acquire_session_turn_lease("s", "new", 10) is None
@@ -368,11 +369,11 @@ def test_a_dead_waiter_does_not_keep_its_place_for_an_hour_because_the_clock_was
         async with db:
             held = await db.try_acquire_session_turn_lease("s", "holder", 10)
             assert held is not None
-            await db._backend.write(partial(leases.request, "s", "dead", 10.0, None))
+            await db._backend.write(partial(leases.request, "s", "dead", 10.0, "dead", None))
             await db.release_session_turn_lease(held)
             assert await db.try_acquire_session_turn_lease("s", "new", 10) is None
             clock.now -= 3600
-            token = await db._backend.write(partial(leases.request, "s", "alive", 10.0, None))
+            token = await db._backend.write(partial(leases.request, "s", "alive", 10.0, "alive", None))
             assert isinstance(token, LeaseToken)
             await tickets(db, 0)
 
@@ -390,3 +391,22 @@ def test_the_holder_whose_lease_ran_out_is_followed_by_who_waited(tmp_path: Path
                 await db.append_message("s", UserMessage("late"), lease=old)
 
     asyncio.run(main())
+
+
+def test_a_statement_about_tickets_reads_the_whole_table(tmp_path: Path) -> None:
+    """Each finds its one row through an index."""
+
+    def plan(sql: str) -> Operation[list[str]]:
+        assert sqlite3.sqlite_version_info >= (3, 37)
+        rows = yield Statement(f"EXPLAIN QUERY PLAN {sql}", (0,) * sql.count("?"))
+        return [str(row[-1]) for row in rows]
+
+    async def main() -> set[str]:
+        async with SessionDB(tmp_path / "s.db") as db:
+            found = [await db._backend.write(partial(plan, sql)) for sql in leases.TICKET_STATEMENTS]
+        return {step for steps in found for step in steps}
+
+    assert asyncio.run(main()) == {
+        "SEARCH lease_tickets USING INDEX lease_tickets_by_lineage (lineage=?)",
+        "SEARCH lease_tickets USING INTEGER PRIMARY KEY (rowid=?)",
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from hermes_messages import StoreError, StoreSchemaError, UserMessage
 from hermes_store import SessionDB
-from hermes_store.migrations import APPLICATION_ID, COLUMNS, STEPS, VERSION
+from hermes_store.migrations import ADDITIONS, APPLICATION_ID, COLUMNS, STEPS, VERSION
 
 NEXT = ("ALTER TABLE sessions ADD COLUMN mood TEXT", "UPDATE sessions SET mood = 'calm'")
 
@@ -125,5 +125,50 @@ def test_a_schema_that_became_newer_while_it_was_open_is_no_longer_written(tmp_p
             with pytest.raises(StoreSchemaError, match="newer hermes-store"):
                 await db.append_message("s", UserMessage("after"))
             assert len(await db.get_messages("s")) == 1
+
+    asyncio.run(main())
+
+
+def take_additions_away(path: Path) -> None:
+    """As a release left the database that did not know them yet."""
+    connection = sqlite3.connect(path)
+    for name in ADDITIONS:
+        connection.execute(f"DROP INDEX {name}")
+    connection.close()
+
+
+def additions_of(path: Path) -> set[str]:
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+    connection.close()
+    return {name for (name,) in rows} & ADDITIONS.keys()
+
+
+def test_an_index_that_came_later_is_missing_or_makes_a_new_version(tmp_path: Path) -> None:
+    """An earlier release goes on with the file: to it nothing has changed."""
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    assert additions_of(path) == ADDITIONS.keys()
+    take_additions_away(path)
+    asyncio.run(make(path))
+    assert additions_of(path) == ADDITIONS.keys()
+    assert version_of(path) == 1
+
+
+def test_an_index_that_can_not_be_made_now_keeps_the_database_shut(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    asyncio.run(make(path))
+    take_additions_away(path)
+
+    async def main() -> None:
+        writer = sqlite3.connect(path, isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        async with SessionDB(path, busy_timeout_s=0) as db, SessionDB(path, read_only=True) as reader:
+            assert len(await db.get_messages("s")) == len(await reader.get_messages("s")) == 1
+            assert additions_of(path) == set()
+            writer.close()
+            token = await db.acquire_session_turn_lease("s", "me", 60)
+            assert await db.try_acquire_session_turn_lease("s", "you", 60) is None
+            await db.release_session_turn_lease(token)
 
     asyncio.run(main())

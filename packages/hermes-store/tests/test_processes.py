@@ -6,6 +6,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -225,3 +226,88 @@ async def waiting(db: SessionDB, count: int) -> None:
     async with asyncio.timeout(300):
         while await db._backend.read(tickets) != count:  # noqa: ASYNC110 - it changes in a database
             await asyncio.sleep(0.01)
+
+
+LINE = """
+import asyncio, os, sys
+from hermes_messages import UserMessage
+from hermes_store import SessionDB
+from hermes_store.operations import leases
+
+path, name, turns = sys.argv[1:]
+leases.TICKET_TTL_S = 3600.0
+
+def tell(line):
+    os.write(1, (line + "\\n").encode())
+
+async def turn(db, number):
+    lease = await db.acquire_session_turn_lease("s", f"{name}{number}", 3600)
+    tell(f"has it {number}")
+    if name == "holder":
+        await asyncio.sleep(3600)
+    while (line := db._lines.get("s")) and line.ticket is None:  # the next turn here stands in the queue
+        await asyncio.sleep(0.005)
+    for row in range(3):
+        await db.append_message("s", UserMessage(name), uid=f"{name}{number}-{row}", lease=lease)
+    await db.release_session_turn_lease(lease)
+
+async def main():
+    async with SessionDB(path, busy_timeout_s=300) as db:
+        await db.create_session("s")
+        tell("open")
+        await asyncio.gather(*(turn(db, number) for number in range(int(turns))))
+
+asyncio.run(main())
+"""
+"""A process in which several turns wait for one session."""
+
+
+def start_line(path: Path | str, name: str, turns: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", LINE, str(path), name, str(turns)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def change(sql: str) -> Callable[[], Operation[None]]:
+    def work() -> Operation[None]:
+        yield Statement(sql)
+
+    return work
+
+
+def test_a_killed_holder_or_waiter_mixes_the_turns_of_the_others(tmp_path: Path) -> None:
+    asyncio.run(kill_holder_and_waiter(tmp_path / "s.db"))
+
+
+async def kill_holder_and_waiter(path: Path | str) -> None:
+    """Four processes: one holds the lease, one has the first place in the queue of all; both are killed."""
+    started: list[subprocess.Popen[str]] = []
+    async with SessionDB(path) as db:
+        await db.create_session("s")
+        try:
+            for tickets, (name, turns) in enumerate((("holder", 1), ("first", 3), ("a", 3), ("b", 2))):
+                started.append(start_line(path, name, turns))
+                if name == "holder":
+                    assert started[0].stdout is not None
+                    assert started[0].stdout.readline() == "has it 0\n"
+                await waiting(db, tickets)  # one for each process, however many turns wait there
+            for process in started[:2]:
+                process.kill()
+                process.wait(300)
+            # What the dead have left expires.
+            first = "(SELECT min(number) FROM lease_tickets)"
+            await db._backend.write(change(f"UPDATE lease_tickets SET expires_at = 0 WHERE number = {first}"))
+            await db._backend.write(change("UPDATE leases SET expires_at = 0"))
+            for process in started[2:]:
+                _, errors = process.communicate(timeout=300)
+                assert process.returncode == 0, errors
+        finally:
+            for process in started:
+                process.kill()
+                process.communicate()
+        uids = [item.uid for item in await db.get_messages("s")]
+        # Processes have it in turns, and the turns of each come in their order.
+        assert uids == [f"{turn}-{row}" for turn in ("a0", "b0", "a1", "b1", "a2") for row in range(3)]
+        await waiting(db, 0)

@@ -6,15 +6,19 @@ the database is used for. Nothing is changed before the check has found the sche
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
+import psycopg
 from psycopg import AsyncConnection
 
 from hermes_messages import StoreError, StoreSchemaError
 from hermes_store.backend import Row
-from hermes_store.migrations import postgres_v1
+from hermes_store.migrations import ADDITIONS, postgres_v1
 
 __all__ = ["SERVER_VERSION", "STEPS", "VERSION", "prepare"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 SERVER_VERSION = 130000
 """The oldest server that has what the store asks for: PostgreSQL 13."""
@@ -30,6 +34,15 @@ JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
+_MISSING_ADDITIONS = """
+SELECT a.name FROM unnest(%s::text[]) AS a(name), pg_catalog.pg_namespace AS n
+JOIN pg_catalog.pg_class AS t ON t.relnamespace = n.oid AND t.relname = 'schema_version'
+WHERE n.nspname = %s AND pg_has_role(t.relowner, 'USAGE')
+AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS i WHERE i.relnamespace = n.oid AND i.relname = a.name)
+"""
+"""Of those that this user may make."""
+_ADDITION_WAIT_MS = 100
+"""How long an index that nobody needs at once may hold up those who open the database."""
 _SCHEMA_EXISTS = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s"
 
 
@@ -53,6 +66,8 @@ async def prepare(connection: AsyncConnection[Row], name: str, schema: str, *, r
     if version < VERSION:
         await _migrate(connection, name, schema)
     await connection.commit()
+    if version == VERSION and not read_only:
+        await _add_what_is_new(connection, name, schema)
 
 
 async def _known_version(connection: AsyncConnection[Row], name: str, schema: str) -> int:
@@ -105,3 +120,23 @@ async def _migrate(connection: AsyncConnection[Row], name: str, schema: str) -> 
     for step in range(version + 1, VERSION + 1):
         for statement in STEPS[step]:
             await connection.execute(statement)
+    for statement in ADDITIONS.values():
+        await connection.execute(statement)
+
+
+async def _add_what_is_new(connection: AsyncConnection[Row], name: str, schema: str) -> None:
+    """The indexes that an earlier release did not make. Where they can not be made now, another time."""
+    cursor = await connection.execute(_MISSING_ADDITIONS, (list(ADDITIONS), schema))
+    missing = await cursor.fetchall()
+    try:
+        if missing:
+            await connection.execute(f"SET LOCAL lock_timeout = {_ADDITION_WAIT_MS}")
+            # As for an operation that works alone: nobody writes meanwhile, or makes the same index.
+            await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (schema,))
+            await connection.execute(f'SET LOCAL search_path = "{schema}"')
+        for (index,) in missing:
+            await connection.execute(ADDITIONS[index])
+        await connection.commit()
+    except psycopg.Error as error:
+        logger.debug("%s: the indexes %s are made another time: %s", name, missing, error)
+        await connection.rollback()

@@ -17,6 +17,7 @@ from hermes_messages.protocols import (
     SupportsSuspension,
 )
 from hermes_store.backend import Backend, Operation
+from hermes_store.lease_lines import Lines
 from hermes_store.methods.lineages import LineageMethods
 from hermes_store.methods.searching import SearchMethods
 from hermes_store.methods.sessions import SessionMethods
@@ -88,6 +89,7 @@ class SessionDB(
         options = SqliteOptions(
             synchronous=synchronous, journal=journal, search_index=search_index, read_only=read_only
         )
+        self._lines: Lines = Lines()
         self._backend: Backend
         if is_dsn(self.path):
             try:
@@ -132,8 +134,12 @@ class SessionDB(
         await self.close()
 
     async def close(self) -> None:
-        """Let what was begun end and close. Idempotent; later calls raise `StoreClosedError`."""
-        await self._backend.close()
+        """Let what was begun end and close. Idempotent; later calls raise `StoreClosedError`, and so do turns
+        that wait for a lease."""
+        try:
+            await self._send_waiters_away()
+        finally:
+            await self._backend.close()
 
 
 def _nothing() -> Operation[None]:

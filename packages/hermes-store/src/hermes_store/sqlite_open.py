@@ -18,6 +18,7 @@ from hermes_messages import StoreError, StoreSchemaError
 from hermes_store.escaping import unescape
 from hermes_store.forks import KnownConnection, refuse_inherited
 from hermes_store.migrations import (
+    ADDITIONS,
     APPLICATION_ID,
     COLUMNS,
     INDEX_STATEMENTS,
@@ -120,6 +121,8 @@ def prepare(connection: sqlite3.Connection, path: str, options: SqliteOptions) -
     connection.execute("PRAGMA foreign_keys = ON")
     if version < VERSION:
         _migrate(connection, path)
+    else:
+        _add_what_is_new(connection, path)
     return OpenedDatabase(journal_mode, _index_state(connection), VERSION)
 
 
@@ -199,6 +202,8 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
         for step in range(version + 1, VERSION + 1):
             for statement in STEPS[step]:
                 connection.execute(statement)
+        for statement in ADDITIONS.values():
+            connection.execute(statement)
         if version == 0:
             _create_search_index(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -207,6 +212,17 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _add_what_is_new(connection: sqlite3.Connection, path: str) -> None:
+    """The indexes that an earlier release did not make. Where they can not be made now, another time."""
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'").fetchall()
+    for name, statement in ADDITIONS.items():
+        if (name,) not in rows:
+            try:
+                connection.execute(statement)
+            except sqlite3.DatabaseError as error:
+                logger.debug("%s: the index %s is made another time: %s", path, name, error)
 
 
 def _create_search_index(connection: sqlite3.Connection) -> None:

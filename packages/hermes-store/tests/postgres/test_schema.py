@@ -7,6 +7,7 @@ import pytest
 
 from hermes_messages import StoreError, StoreSchemaError, UserMessage
 from hermes_store import SessionDB, StoreConnectionError
+from hermes_store.migrations import ADDITIONS
 from hermes_store.postgres_schema import VERSION
 from postgres.server import MakeStore, Server
 
@@ -144,5 +145,48 @@ def test_a_write_that_waited_while_the_schema_became_newer_is_refused(
                 with pytest.raises(StoreSchemaError, match="newer hermes-store"):
                     await write
             assert await db.get_messages("s") == []
+
+    asyncio.run(main())
+
+
+ADDED = "SELECT indexname FROM pg_indexes WHERE schemaname = %s AND indexname = ANY (%s)"
+
+
+async def added(server: Server, schema: str) -> set[str]:
+    return {name for (name,) in await server.ask(ADDED, schema, list(ADDITIONS))}
+
+
+def test_an_index_that_came_later_is_missing_or_makes_a_new_version(
+    server: Server, make_store: MakeStore, schema: str
+) -> None:
+    """Whoever owns the tables makes it, one of many at once; nobody waits long for it, and earlier releases
+    go on."""
+
+    async def use() -> None:
+        async with make_store() as db:
+            await db.create_session("s")
+
+    async def main() -> None:
+        await use()
+        assert await added(server, schema) == ADDITIONS.keys()
+        for name in ADDITIONS:
+            await server.ask(f'DROP INDEX "{schema}".{name}')
+        async with make_store(read_only=True) as db:
+            assert await db.get_session("s") is not None
+        await server.ask(f"CREATE ROLE user_{schema} LOGIN PASSWORD 'pw'")
+        await server.ask(f'GRANT USAGE ON SCHEMA "{schema}" TO user_{schema}')
+        await server.ask(f'GRANT ALL ON ALL TABLES IN SCHEMA "{schema}" TO user_{schema}')
+        address = f"postgresql://user_{schema}:pw@127.0.0.1:{server.port}/postgres"
+        async with SessionDB(address, schema=schema) as db:
+            await db.append_message("s", UserMessage("by one who may not make indexes"))
+        async with await psycopg.AsyncConnection.connect(server.dsn()) as other:
+            await other.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (schema,))
+            async with make_store() as db:
+                assert await db.get_session("s") is not None
+            assert await added(server, schema) == set()
+        await asyncio.gather(*(use() for _ in range(4)))
+        await use()  # where those before were in each other's way for too long
+        assert await added(server, schema) == ADDITIONS.keys()
+        assert await server.ask(f'SELECT version FROM "{schema}".schema_version') == [(1,)]
 
     asyncio.run(main())

@@ -1,13 +1,19 @@
 """One writer at a time, by the server's clock, with the token checked in the transaction of the write."""
 
 import asyncio
+import re
 from functools import partial
 
+import psycopg
 import pytest
 
 from hermes_messages import AssistantMessage, LeaseLostError, ToolCall, ToolMessage, UserMessage
-from hermes_store.backend import Operation, Statement
+from hermes_store import SessionDB
+from hermes_store.backend import Operation, Row, SqlValue, Statement
+from hermes_store.methods import turn_leases
+from hermes_store.operations import leases
 from hermes_store.operations.access import open_for_writing
+from hermes_store.postgres_transaction import Transaction
 from postgres.backends import ASLEEP, backend
 from postgres.server import MakeStore, Server
 
@@ -117,5 +123,84 @@ def test_an_operation_that_names_no_session_runs_alone(server: Server, schema: s
         assert await stores[0].read(value) == 20
         for store in stores:
             await store.close()
+
+    asyncio.run(main())
+
+
+TYPES = {"number": "bigint", "expires_at": "float8", "lineage": "text", "holder": "text"}
+MANY_TICKETS = """
+INSERT INTO "{schema}".lease_tickets (number, lineage, holder, expires_at)
+SELECT n, 's' || mod(n, 10), 'h' || n, 1e12 FROM generate_series(1000001, 1001000) AS n
+"""
+
+
+def test_a_statement_about_tickets_reads_the_whole_table(
+    server: Server, make_store: MakeStore, schema: str
+) -> None:
+    """Each finds its one row through an index, also in the plan that is made without the values."""
+
+    async def main() -> None:
+        async with make_store() as db:
+            await db.create_session("s")
+        await server.ask(MANY_TICKETS.format(schema=schema))
+        await server.ask(f'ANALYZE "{schema}".lease_tickets')
+        async with await psycopg.AsyncConnection.connect(server.dsn()) as connection:
+            await connection.execute(f'SET search_path = "{schema}"')
+            await connection.execute("SET plan_cache_mode = force_generic_plan")
+            for number, sql in enumerate(leases.TICKET_STATEMENTS):
+                if sql.startswith("INSERT"):
+                    continue
+                types = [TYPES[name] for name in re.findall(r"(\w+) (?:=|>|<=) \?", sql)]
+                for place, _ in enumerate(types, 1):
+                    sql = sql.replace("?", f"${place}", 1)  # noqa: PLW2901 - as PREPARE reads it
+                await connection.execute(f"PREPARE p{number} ({', '.join(types)}) AS {sql}".encode())
+                values = ", ".join("NULL" for _ in types)
+                cursor = await connection.execute(f"EXPLAIN EXECUTE p{number} ({values})".encode())
+                plan = "\n".join(row[0] for row in await cursor.fetchall())
+                assert "Index Scan" in plan, plan
+                assert "Seq Scan" not in plan, plan
+                assert "Sort" not in plan, plan
+
+    asyncio.run(main())
+
+
+def test_turns_that_wait_ask_the_server_for_each_other(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ten times as many turns send, one after the other, is ten times as much."""
+    monkeypatch.setattr(turn_leases, "FIRST_PAUSE_S", 3600.0)
+    monkeypatch.setattr(turn_leases, "LONGEST_PAUSE_S", 3600.0)
+    monkeypatch.setattr(leases, "TICKET_TTL_S", 3600.0)
+    sent = 0
+    send = Transaction._send
+
+    async def counting(self: Transaction, sql: str, values: tuple[SqlValue, ...]) -> list[Row]:
+        nonlocal sent
+        sent += 1
+        return await send(self, sql, values)
+
+    async def turn(db: SessionDB, number: int) -> None:
+        lease = await db.acquire_session_turn_lease("s", str(number), 3600)
+        while (line := db._lines.get("s")) and line.ticket is None:  # noqa: ASYNC110 - in a database
+            await asyncio.sleep(0.001)
+        await db.release_session_turn_lease(lease)
+
+    async def cost(db: SessionDB, turns: int) -> int:
+        """Of `turns` that wait until one before them is done."""
+        nonlocal sent
+        held = await db.acquire_session_turn_lease("s", "holder", 3600)
+        sent = 0
+        tasks = [asyncio.create_task(turn(db, number)) for number in range(turns)]
+        while (line := db._lines.get("s")) is None or line.ticket is None:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+        await db.release_session_turn_lease(held)
+        await asyncio.gather(*tasks)
+        return sent
+
+    async def main() -> None:
+        monkeypatch.setattr(Transaction, "_send", counting)
+        async with make_store() as db:
+            one, ten, hundred = [await cost(db, turns) for turns in (1, 10, 100)]
+        assert hundred - one == 11 * (ten - one)
 
     asyncio.run(main())

@@ -222,12 +222,13 @@ class SupportsLeases(Protocol):
 
 @runtime_checkable
 class SupportsLeaseQueue(Protocol):
-    """A store in which turns wait for the lease in the order of their arrival, across processes."""
+    """A store in which turns wait for the lease in the order of their arrival. Several objects of it, as in
+    several processes, may have it in turns instead, if each comes to its turn."""
 
     async def acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
     ) -> LeaseToken:
-        """The lease, after those who asked before. A cancelled wait leaves nothing held and no place taken.
+        """The lease, after those who asked this object before. A cancelled wait leaves nothing held and no place taken.
 
         Raises `StoreBusyError` when it did not come within `wait_s` seconds.
         """

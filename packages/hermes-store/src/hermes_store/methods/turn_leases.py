@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from hermes_messages import ConfigurationError, StoreBusyError
 from hermes_messages.protocols import LeaseToken
 from hermes_store.backend import Operation
+from hermes_store.lease_lines import Line, Lines, Place
 from hermes_store.methods.base import StoreMethods
 from hermes_store.operations import leases
-from hermes_store.waiting import carry_out, finish
+from hermes_store.waiting import finish
 
 __all__ = ["LeaseMethods"]
 
@@ -25,6 +26,8 @@ GIVE_BACK_LIMIT_S = 5.0
 class LeaseMethods(StoreMethods):
     """One turn of a lineage of sessions at a time, across processes."""
 
+    _lines: Lines
+
     async def try_acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float
     ) -> LeaseToken | None:
@@ -33,56 +36,43 @@ class LeaseMethods(StoreMethods):
         A cancelled call leaves no lease behind.
         """
         _check_ttl(ttl_s)
-        given: set[LeaseToken | int] = set()
+        if self._lines.get(session_id) is not None:
+            await asyncio.sleep(0)  # who tries again and again lets others run
+            return None
+        given: list[LeaseToken] = []
 
         def ask() -> Operation[LeaseToken | None]:
             answer = yield from leases.try_acquire(session_id, holder, ttl_s)
             if answer is not None:
-                given.add(answer)
+                given.append(answer)
             return answer
 
         try:
             return await self._backend.write(ask)
         except BaseException:
-            await finish(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
+            await finish(self._release(given), GIVE_BACK_LIMIT_S)
             raise
 
     async def acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
     ) -> LeaseToken:
-        """The lease for `ttl_s` seconds, after those who asked before, in whatever process they run.
+        """The lease for `ttl_s` seconds, after those who asked this store before. Several stores, as those of
+        several processes, have it in turns: each for one turn, in the order in which they began to wait.
 
         A cancelled wait leaves neither a lease nor a place in the queue behind. Raises `StoreBusyError` when
-        it did not come within `wait_s` seconds.
+        it did not come within `wait_s` seconds, and `StoreClosedError` when the store is closed meanwhile.
         """
         _check_ttl(ttl_s)
-        deadline = None if wait_s is None else time.monotonic() + wait_s
-        given: set[LeaseToken | int] = set()
-        ticket: int | None = None
-        pause = FIRST_PAUSE_S
-
-        def ask() -> Operation[LeaseToken | int]:
-            answer = yield from leases.request(session_id, holder, ttl_s, ticket)
-            given.add(answer)  # a cancelled caller gets no answer, but must know what to give back
-            return answer
-
-        try:
-            while True:
-                answer = await self._backend.write(ask)
-                if isinstance(answer, LeaseToken):
-                    return answer
-                ticket = answer
-                if deadline is not None and time.monotonic() >= deadline:
-                    break
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads waiters, no secret
-                pause = min(pause * 2, LONGEST_PAUSE_S)
-        except BaseException:
-            await finish(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
-            raise
-        await carry_out(self._give_back(given, holder), GIVE_BACK_LIMIT_S)
-        raise StoreBusyError(
-            f"the turn lease of session {session_id!r} did not come free in {wait_s} s; nothing is held"
-        )
+        deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
+        with self._lines.place(session_id) as (line, place):
+            token = None
+            if await _is_called(line, place, deadline):
+                token = await self._ask(line, partial(leases.request, session_id, holder, ttl_s), deadline)
+        if token is None:
+            raise StoreBusyError(
+                f"the turn lease of session {session_id!r} did not come free in {wait_s} s; nothing is held"
+            )
+        return token
 
     async def refresh_session_turn_lease(self, lease: LeaseToken, ttl_s: float) -> LeaseToken:
         """Hold on for another `ttl_s` seconds. Raises `LeaseLostError` when it is someone else's by now."""
@@ -91,15 +81,93 @@ class LeaseMethods(StoreMethods):
 
     async def release_session_turn_lease(self, lease: LeaseToken) -> None:
         """Give it back. A lease that was lost before is left alone."""
-        await self._backend.write(partial(leases.release, lease))
+        try:
+            await self._backend.write(partial(leases.release, lease))
+        finally:
+            line = self._lines.get(lease.session_id)
+            if line is not None:
+                line.wake()
 
-    async def _give_back(self, given: Iterable[LeaseToken | int], holder: str) -> None:
-        """What an attempt got that was then rolled back may be another holder's by now, and is left alone."""
-        for answer in list(given):
+    async def _ask(
+        self,
+        line: Line,
+        request: Callable[[str, int | None], Operation[LeaseToken | int]],
+        deadline: float | None,
+    ) -> LeaseToken | None:
+        """Ask for the first of the line until it has the lease; None when its time is over."""
+        given: list[LeaseToken | int] = []
+        token: LeaseToken | None = None
+        try:
+            token = await self._ask_again_and_again(line, request, deadline, given)
+        finally:
+            if token is None:
+                await finish(self._give_back(line, given), GIVE_BACK_LIMIT_S)
+        return token
+
+    async def _ask_again_and_again(
+        self,
+        line: Line,
+        request: Callable[[str, int | None], Operation[LeaseToken | int]],
+        deadline: float | None,
+        given: list[LeaseToken | int],
+    ) -> LeaseToken | None:
+        clock, pause = asyncio.get_running_loop().time, FIRST_PAUSE_S
+
+        def ask(ticket: int | None) -> Operation[LeaseToken | int]:
+            answer = yield from request(line.name, ticket)
+            given.append(answer)  # a cancelled caller gets no answer, but must know what to give back
+            return answer
+
+        while True:
+            line.begin_to_ask()
+            answer = await self._backend.write(partial(ask, line.ticket))
+            given.clear()
             if isinstance(answer, LeaseToken):
-                await self._backend.write(partial(leases.release, answer))
-            else:
-                await self._backend.write(partial(leases.withdraw, answer, holder))
+                line.ticket = None
+                return answer
+            line.ticket = answer
+            left = math.inf if deadline is None else deadline - clock()
+            if left <= 0:
+                return None
+            spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads those who ask, no secret
+            await line.pause(min(pause * spread, left))
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _give_back(self, line: Line, given: Iterable[LeaseToken | int]) -> None:
+        """What an attempt got that was then rolled back may be another holder's by now, and is left alone.
+        The ticket is left to who stands behind."""
+        for answer in given:
+            if isinstance(answer, int):
+                line.ticket = answer
+        await self._release([answer for answer in given if isinstance(answer, LeaseToken)])
+        if line.ticket is not None and len(line) == 1:
+            ticket, line.ticket = line.ticket, None
+            await self._backend.write(partial(leases.withdraw, line.name, ticket))
+
+    async def _release(self, granted: Iterable[LeaseToken]) -> None:
+        for token in granted:
+            await self._backend.write(partial(leases.release, token))
+
+    async def _send_waiters_away(self) -> None:
+        """Whoever waits for a lease here is told that the store is closed, and leaves no ticket behind."""
+        lines = self._lines.close()
+        if lines:
+            await finish(_all_emptied(lines), GIVE_BACK_LIMIT_S)
+
+
+async def _is_called(line: Line, place: Place, deadline: float | None) -> bool:
+    """Whether the place becomes the first in time."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await line.called(place)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def _all_emptied(lines: Iterable[Line]) -> None:
+    for line in lines:
+        await line.emptied()
 
 
 def _check_ttl(ttl_s: float) -> None:

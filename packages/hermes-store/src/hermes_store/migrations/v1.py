@@ -9,8 +9,8 @@
   replacement put others in its place. `copy_of` marks a message that such a step carried over: the seq of the
   original. Originals and copies together are the display history, without the copies.
 - `sessions.lineage` is the id of the session from which this one was compressed, at the very start of the
-  chain; NULL means itself. A turn lease belongs to a lineage. `lease_tickets` holds who waits for one, in
-  the order of their numbers.
+  chain; NULL means itself. A turn lease belongs to a lineage. `lease_tickets` holds the stores in which turns
+  wait for one, in the order of their numbers; `holder` is a name that such a store gave itself.
 - A round in `suspended_rounds` waits for a decision of a person: nobody closes it.
 - How many messages a session has and when the last one came is read from the index `live_messages`, so that
   an append changes no row of `sessions`.
