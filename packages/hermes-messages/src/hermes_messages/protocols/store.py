@@ -228,7 +228,8 @@ class SupportsLeaseQueue(Protocol):
     async def acquire_session_turn_lease(
         self, session_id: str, holder: str, ttl_s: float, *, wait_s: float | None = None
     ) -> LeaseToken:
-        """The lease, after those who asked this object before. A cancelled wait leaves nothing held and no place taken.
+        """The lease, after those who asked this object before. A cancelled wait leaves nothing held and no
+        place taken.
 
         Raises `StoreBusyError` when it did not come within `wait_s` seconds.
         """
