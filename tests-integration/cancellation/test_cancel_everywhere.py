@@ -7,15 +7,12 @@ is that they keep the promises that the loop relies on.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
+from cancellations import WAYS, Way, Work, cancel_an_owned_task, count_resumptions
 
 from hermes_loop import AIAgent, CompressionSettings, SummaryCompressor
 from hermes_messages import (
@@ -146,105 +143,18 @@ async def _discard(_: str) -> None:
     await asyncio.sleep(0)
 
 
-@types.coroutine
-def resumed(
-    coroutine: Coroutine[Any, Any, str | None], on_resume: Callable[[int], None]
-) -> Generator[Any, Any, str | None]:
-    """Drive `coroutine`, telling `on_resume` the number of each resumption, from 1, before it happens."""
-    number = 0
-    value: object = None
-    error: BaseException | None = None
-    while True:
-        number += 1
-        on_resume(number)
-        try:
-            wish = coroutine.send(value) if error is None else coroutine.throw(error)
-        except StopIteration as stop:
-            outcome: str | None = stop.value
-            return outcome
-        value, error = None, None
-        try:
-            value = yield wish
-        except BaseException as raised:  # noqa: BLE001 - handed to the coroutine that is driven
-            error = raised
-
-
-Work = Coroutine[Any, Any, str | None]
-
-
-async def cancelled_by_task(work: Work, k: int, again_after: int | None = None) -> bool:
-    """Whether `work` was cancelled."""
-
-    async def turn() -> str | None:
-        task = asyncio.current_task()
-        assert task is not None
-
-        def on_resume(number: int) -> None:
-            if number in {k, k + again_after if again_after is not None else k}:
-                task.cancel()
-
-        return await resumed(work, on_resume)
-
-    task = asyncio.create_task(turn())
-    await asyncio.wait({task})
-    if not task.cancelled():
-        assert task.exception() is None
-    return task.cancelled()
-
-
-async def cancelled_twice(work: Work, k: int) -> bool:
-    return await cancelled_by_task(work, k, again_after=2)
-
-
-async def timed_out(work: Work, k: int) -> bool:
-    try:
-        async with asyncio.timeout(None) as limit:
-
-            def on_resume(number: int) -> None:
-                if number == k:
-                    limit.reschedule(asyncio.get_running_loop().time())
-
-            await resumed(work, on_resume)
-    except TimeoutError:
-        return True
-    return False
-
-
-async def scope_cancelled(work: Work, k: int) -> bool:
-    with anyio.CancelScope() as scope:
-
-        def on_resume(number: int) -> None:
-            if number == k:
-                scope.cancel()
-
-        await resumed(work, on_resume)
-    return scope.cancelled_caught
-
-
-async def count_resumptions(work: Work) -> int:
-    count = 0
-
-    def on_resume(number: int) -> None:
-        nonlocal count
-        count = number
-
-    assert await resumed(work, on_resume) == "It is all done now."
-    return count
-
-
-Way = Callable[[Work, int], Awaitable[bool]]
 STRIDE = 1 if os.environ.get("HERMES_TEST_PROFILE") == "nightly" else 5
 
 
-@pytest.mark.parametrize("way", [cancelled_by_task, cancelled_twice, timed_out, scope_cancelled])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("work", [World.turn, World.closed_turn])
 def test_a_real_turn_may_be_cancelled_anywhere(
     way: Way, work: Callable[[World], Work], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         world = await World.made(tmp_path / "uncancelled")
-        total = await count_resumptions(work(world))
-        assert len(world.cheap.requests) == 1
+        total, outcome = await count_resumptions(work(world))
+        assert (outcome, len(world.cheap.requests)) == ("It is all done now.", 1)
         await world.check("uncancelled")
         cancelled = 0
         tried = range(1, total + 1, STRIDE)
@@ -269,28 +179,7 @@ def test_the_tasks_of_a_real_turn_may_be_cancelled_anywhere(
 
     async def one(k: int) -> int:
         world = await World.made(tmp_path / str(k))
-        count = 0
-
-        def on_resume(_: int) -> None:
-            nonlocal count
-            count += 1
-            task = asyncio.current_task()
-            if count == k and task is not None:
-                task.cancel()
-
-        def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-            if asyncio.current_task() is not None and inspect.iscoroutine(coroutine):
-                coroutine = _as_coroutine(resumed(coroutine, on_resume))
-            return asyncio.Task(coroutine, loop=loop, **options)
-
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(factory)
-        try:
-            await world.turn()
-        except asyncio.CancelledError:
-            pass
-        finally:
-            loop.set_task_factory(None)
+        count = await cancel_an_owned_task(world.turn(), k)
         await world.check(f"owned task at resumption {k}")
         return count
 
@@ -303,7 +192,3 @@ def test_the_tasks_of_a_real_turn_may_be_cancelled_anywhere(
 
     asyncio.run(main())
     assert "gave up waiting" not in caplog.text
-
-
-async def _as_coroutine(awaitable: Awaitable[object]) -> object:
-    return await awaitable

@@ -146,7 +146,8 @@ def copy_cross_tests(tree: Path, target: Path) -> None:
 def copy_settings(target: Path) -> None:
     """The settings of pytest and its plugins, of this tree: its marks are known to its plugin."""
     (target / ".ci").mkdir()
-    for name in ("no_skips.py", "browser.py", "counting_host.py", "hard_times.py", "quiet_port.py"):
+    helpers = ("browser.py", "cancellations.py", "counting_host.py", "hard_times.py", "quiet_port.py")
+    for name in ("no_skips.py", *helpers):
         shutil.copy(ROOT / ".ci" / name, target / ".ci")
     shutil.copy(Path(__file__).with_name("selecting.py"), target / ".ci")
     (target / "pyproject.toml").write_text(pytest_settings((ROOT / "pyproject.toml").read_text("utf-8")))

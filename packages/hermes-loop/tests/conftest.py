@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the module `hard_times`
+sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for `cancellations` and `hard_times`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
 # No test of properties fails because the machine is busy.

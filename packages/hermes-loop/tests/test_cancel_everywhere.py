@@ -7,14 +7,11 @@ free, no task, stream or tool left, and the next turn works.
 from __future__ import annotations
 
 import asyncio
-import inspect
-import types
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-import anyio
 import pytest
+from cancellations import WAYS, Way, cancel_an_owned_task, count_resumptions
 
 from hermes_loop import AIAgent, CompressionSettings, SummaryCompressor
 from hermes_messages import (
@@ -168,103 +165,17 @@ async def _discard(_: str) -> None:
     await asyncio.sleep(0)
 
 
-@types.coroutine
-def resumed(
-    coroutine: Coroutine[Any, Any, str | None], on_resume: Callable[[int], None]
-) -> Generator[Any, Any, str | None]:
-    """Drive `coroutine`, telling `on_resume` the number of each resumption, from 1, before it happens."""
-    number = 0
-    value: object = None
-    error: BaseException | None = None
-    while True:
-        number += 1
-        on_resume(number)
-        try:
-            wish = coroutine.send(value) if error is None else coroutine.throw(error)
-        except StopIteration as stop:
-            outcome: str | None = stop.value
-            return outcome
-        value, error = None, None
-        try:
-            value = yield wish
-        except BaseException as raised:  # noqa: BLE001 - handed to the coroutine that is driven
-            error = raised
-
-
-async def count_resumptions() -> int:
-    world = await World.made()
-    count = 0
-
-    def on_resume(number: int) -> None:
-        nonlocal count
-        count = number
-
-    assert await resumed(world.turn(), on_resume) == "It is all done now."
-    assert len(world.cheap.requests) == 1
-    await world.check("uncancelled")
-    return count
-
-
-Way = Callable[[World, int], Awaitable[bool]]
-
-
-async def cancelled_by_task(world: World, k: int, again_after: int | None = None) -> bool:
-    """Whether the turn was cancelled."""
-
-    async def turn() -> str | None:
-        task = asyncio.current_task()
-        assert task is not None
-
-        def on_resume(number: int) -> None:
-            if number in {k, k + again_after if again_after is not None else k}:
-                task.cancel()
-
-        return await resumed(world.turn(), on_resume)
-
-    task = asyncio.create_task(turn())
-    await asyncio.wait({task})
-    if not task.cancelled():
-        assert task.exception() is None
-    return task.cancelled()
-
-
-async def cancelled_twice(world: World, k: int) -> bool:
-    return await cancelled_by_task(world, k, again_after=2)
-
-
-async def timed_out(world: World, k: int) -> bool:
-    try:
-        async with asyncio.timeout(None) as limit:
-
-            def on_resume(number: int) -> None:
-                if number == k:
-                    limit.reschedule(asyncio.get_running_loop().time())
-
-            await resumed(world.turn(), on_resume)
-    except TimeoutError:
-        return True
-    return False
-
-
-async def scope_cancelled(world: World, k: int) -> bool:
-    with anyio.CancelScope() as scope:
-
-        def on_resume(number: int) -> None:
-            if number == k:
-                scope.cancel()
-
-        await resumed(world.turn(), on_resume)
-    return scope.cancelled_caught
-
-
-@pytest.mark.parametrize("way", [cancelled_by_task, cancelled_twice, timed_out, scope_cancelled])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_turn_may_be_cancelled_at_every_resumption(way: Way) -> None:
     async def main() -> None:
-        total = await count_resumptions()
+        world = await World.made()
+        total, outcome = await count_resumptions(world.turn())
+        assert (outcome, len(world.cheap.requests)) == ("It is all done now.", 1)
+        await world.check("uncancelled")
         cancelled = 0
         for k in range(1, total + 1):
             world = await World.made()
-            cancelled += await way(world, k)
+            cancelled += await way(world.turn(), k)
             await world.check(f"{way.__name__} at resumption {k} of {total}")
         print(f"{way.__name__}: k = {total}, cancelled {cancelled}")
         assert total >= 100
@@ -279,30 +190,7 @@ def test_the_tasks_of_a_turn_may_be_cancelled_at_every_resumption() -> None:
 
     async def one(k: int) -> int:
         world = await World.made()
-        count = 0
-        main_task = asyncio.current_task()
-
-        def on_resume(_: int) -> None:
-            nonlocal count
-            count += 1
-            task = asyncio.current_task()
-            if count == k and task is not None:
-                task.cancel()
-
-        def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-            if asyncio.current_task() is not None and inspect.iscoroutine(coroutine):
-                coroutine = _as_coroutine(resumed(coroutine, on_resume))
-            return asyncio.Task(coroutine, loop=loop, **options)
-
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(factory)
-        try:
-            assert main_task is not None
-            await world.turn()
-        except asyncio.CancelledError:
-            pass
-        finally:
-            loop.set_task_factory(None)
+        count = await cancel_an_owned_task(world.turn(), k)
         await world.check(f"owned task at resumption {k}")
         return count
 
@@ -314,7 +202,3 @@ def test_the_tasks_of_a_turn_may_be_cancelled_at_every_resumption() -> None:
         assert total >= 40
 
     asyncio.run(main())
-
-
-async def _as_coroutine(awaitable: Awaitable[object]) -> object:
-    return await awaitable
