@@ -16,6 +16,21 @@ PAGES = sorted(
 )
 
 
+SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("packages/*/src/**/*.py"))
+MOVED = {
+    "platform.openai.com/docs": "developers.openai.com/api",
+    "docs.anthropic.com": "platform.claude.com/docs",
+    "api.together.xyz": "api.together.ai",
+    "platform.moonshot.ai/docs": "platform.kimi.ai/docs",
+    "docs.x.ai/docs": "docs.x.ai/developers",
+    "openrouter.ai/docs/features": "openrouter.ai/docs/guides",
+    "openrouter.ai/docs/use-cases": "openrouter.ai/docs/guides",
+    "serving/openai_compatible_server.html": "serving/online_serving/openai_compatible_server/",
+}
+"""Addresses of documents and hosts that their owners have moved, and where to. What is at an address can
+not be looked up where the tests run; that none of the old ones comes back can be seen."""
+
+
 def without_blocks(text: str) -> str:
     """A page without its code blocks and code words, in which brackets mean nothing."""
     text = re.sub(r"^( *)(`{3,}).*?^\1\2`*$", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -71,6 +86,12 @@ def test_no_link_of_a_page_leads_nowhere(page: str) -> None:
 def test_no_link_of_a_wheels_own_page_breaks_on_the_package_index(page: str) -> None:
     for link in links_of((ROOT / page).read_text("utf-8")):
         assert urlsplit(link).scheme or link.startswith("#"), link
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_no_address_is_named_that_its_owner_has_moved(old: str) -> None:
+    found = [page for page in (*PAGES, *SOURCES) if old in (ROOT / page).read_text("utf-8")]
+    assert found == [], f"it is {MOVED[old]} now"
 
 
 def test_a_wrong_link_is_seen(tmp_path: Path) -> None:

@@ -273,7 +273,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
 
 _BY_NAME = {(row.vendor, row.model): row for row in KNOWN_MODELS}
 _VERSION = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest|preview|0\d\d)$")
-_VENDORS = {"moonshotai": "moonshot", "openai": "openai", "anthropic": "anthropic", "google": "google"}
+_VENDORS = {"moonshotai": "moonshot", "x-ai": "xai"}
 
 
 @lru_cache(maxsize=1024)
