@@ -19,15 +19,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hermes_messages import ToolCall, ToolMessage
-from hermes_messages.protocols import RoundContext, RoundOutcome, TurnContext
+from hermes_messages.protocols import ExecutorOptions, RoundContext, RoundOutcome, TurnContext
 from hermes_messages.testing import InterruptFlag
-from hermes_tools import Executor, ExecutorSettings
+from hermes_tools import Executor, ExecutorSettings, build_executor
 from hermes_tools.toolsets import load_toolsets
 
 sys.path.insert(0, str(Path(__file__).parents[3] / ".ci"))  # for the modules `hard_times` and `quiet_port`
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules that several tests use
 
-from container_help import Docker, no_own_files
+from container_help import Ask, Docker, no_own_files, rounds
 
 MARK = "HERMES_TEST_MARK"
 
@@ -234,6 +234,33 @@ def image(docker: Docker) -> Path:
     if reason := no_own_files():
         pytest.skip(reason)
     return docker.make_image()
+
+
+@pytest.fixture
+def ask(request: pytest.FixtureRequest, bench: Any, run_async: Any) -> Ask:
+    """Make calls `(tool, arguments)` one after the other: the texts of their results, failures marked."""
+    if request.param != "host":  # a container that has busybox alone, or what is on this machine
+        request.getfixturevalue("image" if request.param == "busybox" else "docker")
+
+    async def on_host(calls: list[Any]) -> list[Any]:
+        executor = build_executor(("file",), ExecutorOptions(cwd=str(bench.workspace), settings={}))
+        try:
+            return [(await bench.outcome(executor, call)).results[0] for call in calls]
+        finally:
+            await executor.close()
+
+    def asking(*wanted: tuple[str, dict[str, object]]) -> list[str]:
+        calls = [bench.call(name, arguments) for name, arguments in wanted]
+        if request.param != "host":
+            results = rounds(bench, run_async, *calls, toolsets=("file",))
+        else:
+            results = run_async(on_host(calls))
+        return [
+            result.content if result.status == "ok" else f"{result.status}: {result.content}"
+            for result in results
+        ]
+
+    return asking
 
 
 @pytest.fixture

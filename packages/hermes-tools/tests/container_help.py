@@ -9,19 +9,28 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hermes_messages.protocols import ExecutorOptions
 from hermes_tools import build_executor
 
-__all__ = ["Docker", "contained", "no_own_files", "rounds"]
+__all__ = ["BOTH", "EVERYWHERE", "Ask", "Docker", "contained", "no_own_files", "rounds"]
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 PROGRAMS = """
 awk cat chmod chown cp cut dd dirname echo env find grep head id kill ln ls mkdir mkfifo mv ps pwd readlink rm
 sed seq sh sleep sort stat sync tail tar test touch tr true wc xargs
 """.split()  # noqa: SIM905 - a list of one word a line would be longer than the rest
+
+
+Ask = Callable[..., list[str]]
+BOTH = pytest.mark.parametrize("ask", ["host", "busybox"], indirect=True)
+EVERYWHERE = pytest.mark.parametrize("ask", ["host", "busybox", "userland here"], indirect=True)
+"""Where `ask` asks: this machine, a container with busybox alone, one with what is on this machine."""
 
 
 class Docker:

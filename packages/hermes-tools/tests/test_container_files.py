@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import pytest
 
 from container_help import Docker, contained, rounds
 from hermes_tools import ToolFailure
+from hermes_tools.builtin import search_files as search_module
 from hermes_tools.containers import files as container_files
 from hermes_tools.containers.engine import ContainerEngine
 from hermes_tools.containers.file_scripts import command_of
 from hermes_tools.containers.files import ContainerFiles
 from hermes_tools.containers.runner import ContainerCommands
 from hermes_tools.containers.settings import ContainerSettings
+from hermes_tools.containers.shell import ContainerShell
+from standalone_help import at_work
 
 
 def texts(bench: Any, run_async: Any, *calls: tuple[str, dict[str, object]], **more: Any) -> list[str]:
@@ -203,12 +207,88 @@ def test_calls_at_once_share_one_container_and_do_not_mix(
     assert len(docker.asked("run")) == 1
 
 
+def test_files_of_the_image_are_searched_and_named_in_full(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path
+) -> None:
+    (testbed / ".gitignore").write_text("*.log\n")
+    (testbed / "sub").mkdir()
+    (testbed / "sub/b.log").write_text("x = 3\n")
+    (testbed / "sub/c.py").write_text("x = 4\n")
+    (testbed / "large.py").write_bytes(b"x = 5\n" * 2_000_000)
+    (bench.workspace / "w.py").write_text("x = 6\n")
+    answers = texts(
+        bench,
+        run_async,
+        ("search_files", {"pattern": "x = ", "path": "/testbed"}),
+        ("search_files", {"pattern": "x = ", "path": "/testbed/sub"}),
+        ("search_files", {"pattern": "*.py", "path": "/", "target": "files"}),
+        ("search_files", {"pattern": "x", "path": "/testbed/large.py"}),
+        ("search_files", {"pattern": "4", "path": "/testbed/sub/c.py"}),
+    )
+    assert answers[0].splitlines() == ["/testbed/a.py:1: x = 1", "/testbed/sub/c.py:1: x = 4"]
+    assert answers[1].splitlines() == ["/testbed/sub/c.py:1: x = 4"]
+    of_the_image = ["/testbed/a.py", "/testbed/large.py", "/testbed/sub/c.py"]
+    assert answers[2].splitlines() == sorted([*of_the_image, f"{bench.workspace}/w.py"])
+    assert answers[3] == "no matches for x"
+    assert answers[4] == "/testbed/sub/c.py:1: x = 4"
+    assert len(docker.asked("run")) == 1
+
+
+def test_a_search_that_is_cancelled_or_has_enough_leaves_no_process(
+    bench: Any, run_async: Any, testbed: Path, wait_until: Any
+) -> None:
+    for number in range(300):
+        (testbed / f"{number}.txt").write_text("many\n" * 5_000)
+    (testbed / "!slow").write_text("a" * 200 + "c\n")  # it comes first, and all others wait for it
+
+    def senders() -> list[int]:
+        found = []
+        for pid in bench.processes():
+            with contextlib.suppress(OSError):
+                found += [pid] if b"tar\0cf\0" in Path(f"/proc/{pid}/cmdline").read_bytes() else []
+        return found
+
+    async def main() -> None:
+        executor = contained(bench, "file")
+        await executor.open()
+        call = bench.call("search_files", {"pattern": "many", "path": "/testbed", "limit": 3})
+        enough = (await bench.outcome(executor, call)).results[0].content
+        assert enough.splitlines()[-1] == "[only the first 3 results are shown]"
+        assert not at_work("container_search")
+        assert not senders()
+        call = bench.call("search_files", {"pattern": r"^(a+)+b$", "path": "/testbed"})
+        round_ = asyncio.ensure_future(bench.outcome(executor, call))
+        await wait_until(senders)
+        round_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await round_
+        assert not at_work("container_search")
+        assert not senders()
+        await executor.close()
+
+    run_async(main())
+
+
+def test_a_search_that_takes_for_ever_is_stopped_and_what_was_found_is_kept(
+    bench: Any, run_async: Any, testbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (testbed / "a.txt").write_text("aaab\n")
+    (testbed / "b.txt").write_text("a" * 200 + "c\n")
+    for limit_s in (1.0, 10.0, 60.0):
+        monkeypatch.setattr(search_module, "TIME_LIMIT_S", limit_s)
+        call = ("search_files", {"pattern": r"^(a+)+b$", "path": "/testbed"})
+        found = texts(bench, run_async, call)[0].splitlines()
+        if len(found) > 1:
+            break
+    assert found == ["/testbed/a.txt:1: aaab", f"[stopped after {limit_s:g} s; there may be more]"]
+
+
 class Shell:
     """The files of one container, without an agent around them."""
 
     def __init__(self, bench: Any) -> None:
         self.commands = ContainerCommands(ContainerEngine(ContainerSettings(image="here")), "task")
-        self.shell = container_files.ContainerShell(self.commands, str(bench.workspace))
+        self.shell = ContainerShell(self.commands, str(bench.workspace))
         self.files = ContainerFiles(self.commands, str(bench.workspace))
 
 
@@ -257,12 +337,12 @@ def test_a_write_that_is_cancelled_at_any_point_leaves_the_old_file_or_the_new(
 
     async def main() -> None:
         shell = Shell(bench)
-        found = await container_files.found_in(shell.shell, "/testbed/a.py")
+        found = await container_files.found_in(shell.shell, "/testbed/a.py", "/tmp")
         target = docker.root() / "testbed/a.py"
         for at in range(1, 100):
             target.write_text("old")
             steps = Cancelling(shell.commands, at)
-            file = container_files.ContainerFile(container_files.ContainerShell(steps, "/tmp"), found.finding)
+            file = container_files.ContainerFile(ContainerShell(steps, "/tmp"), found.finding, "/tmp")
             writing = asyncio.create_task(put(file, b"new" * 40_000))
             await asyncio.wait({writing})
             text = target.read_text()

@@ -358,6 +358,8 @@ if _answers("ps", "--quiet") and _answers(
             assert "patched /tmp/a b/x" in await files("patch", path="/tmp/a b/x", diff=edit)
             assert (await files("read_file", path="/tmp/a b/x", offset=9_000)).startswith("last\n")
             assert (await files("read_file", path="b.txt")) == "from inside"
+            assert await files("search_files", pattern="la.t", path="/tmp/a b") == "/tmp/a b/x:9000: last"
+            assert await files("search_files", pattern="b.*", target="files") == "b.txt"
             assert (await say("tail -n 1 '/tmp/a b/x'; ls -A '/tmp/a b'")).content == "last\nx"
             assert (await files("read_file", path="/etc/shadow-")).endswith("no such file")
             late = await say("trap '' TERM; sleep 76.5 & sleep 76.5", timeout=0.5)

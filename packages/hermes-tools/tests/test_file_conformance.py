@@ -5,48 +5,10 @@ from __future__ import annotations
 import codecs
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from container_help import rounds
-from hermes_messages.protocols import ExecutorOptions
-from hermes_tools import build_executor
-
-Ask = Callable[..., list[str]]
-
-
-BOTH = pytest.mark.parametrize("ask", ["host", "busybox"], indirect=True)
-EVERYWHERE = pytest.mark.parametrize("ask", ["host", "busybox", "userland here"], indirect=True)
-
-
-@pytest.fixture
-def ask(request: pytest.FixtureRequest, bench: Any, run_async: Any) -> Ask:
-    """Make calls `(tool, arguments)` one after the other: the texts of their results, failures marked."""
-    if request.param != "host":  # a container that has busybox alone, or what is on this machine
-        request.getfixturevalue("image" if request.param == "busybox" else "docker")
-
-    async def on_host(calls: list[Any]) -> list[Any]:
-        executor = build_executor(("file",), ExecutorOptions(cwd=str(bench.workspace), settings={}))
-        try:
-            return [(await bench.outcome(executor, call)).results[0] for call in calls]
-        finally:
-            await executor.close()
-
-    def asking(*wanted: tuple[str, dict[str, object]]) -> list[str]:
-        calls = [bench.call(name, arguments) for name, arguments in wanted]
-        if request.param != "host":
-            results = rounds(bench, run_async, *calls, toolsets=("file",))
-        else:
-            results = run_async(on_host(calls))
-        return [
-            result.content if result.status == "ok" else f"{result.status}: {result.content}"
-            for result in results
-        ]
-
-    return asking
+from container_help import BOTH, EVERYWHERE, Ask
 
 
 def read(path: str, **more: object) -> tuple[str, dict[str, object]]:

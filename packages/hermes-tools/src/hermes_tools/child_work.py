@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -40,10 +41,13 @@ async def run_standalone(
     output_limit: int,
     cwd: str = "/",
     with_packages: bool = False,
+    more: AsyncGenerator[bytes, None] | None = None,
 ) -> ChildAnswer:
     """Run `main()` of `hermes_tools.standalone.<module>` on `request`, which it finds on its standard input.
 
     `with_packages` lets the program import what is installed besides the standard library.
+
+    `more` is sent after the request, as far as the program reads it, and closed; it may raise what it likes.
 
     The program is gone when this returns or raises. What it writes beyond `output_limit` bytes is not read,
     and ends it. Raises `OSError` when no process can be started.
@@ -59,7 +63,7 @@ async def run_standalone(
     pieces: list[bytes] = []
     size = 0
     in_time = True
-    feeding = asyncio.create_task(_feed(child, request))
+    feeding = asyncio.create_task(_feed(child, request, more))
     try:
         async with asyncio.timeout(limit_s):
             while size <= output_limit and (piece := await child.read()):
@@ -74,10 +78,17 @@ async def run_standalone(
             await asyncio.wait({feeding})
         finally:
             child.close_pipes()
+    if not feeding.cancelled():
+        feeding.result()
     return ChildAnswer(b"".join(pieces), in_time)
 
 
-async def _feed(child: ChildProcess, request: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # it ended early; its output says why
+async def _feed(child: ChildProcess, request: bytes, more: AsyncGenerator[bytes, None] | None) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(child.end_input)
+        stack.enter_context(contextlib.suppress(BrokenPipeError))  # it ended early; its output says why
         await child.write(request)
-        child.end_input()
+        if more is not None:
+            await stack.enter_async_context(contextlib.aclosing(more))
+            async for piece in more:
+                await child.write(piece)

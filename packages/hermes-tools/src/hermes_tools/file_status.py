@@ -24,6 +24,11 @@ class FileStatus(Struct, frozen=True):
         return kind_of(self.mode)
 
     @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
     def is_regular(self) -> bool:
         """Whether it is a regular file."""
         return stat.S_ISREG(self.mode)

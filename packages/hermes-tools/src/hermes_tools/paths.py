@@ -20,13 +20,9 @@ class Workspace:
     that is put there after the check is refused.
     """
 
-    def __init__(
-        self, cwd: str, extra_roots: tuple[str, ...] = (), *, commands_elsewhere: bool = False
-    ) -> None:
-        """`commands_elsewhere`: commands see other files than these tools, which a refusal then says."""
+    def __init__(self, cwd: str, extra_roots: tuple[str, ...] = ()) -> None:
         self.cwd = cwd
         self._extra_roots = extra_roots
-        self._commands_elsewhere = commands_elsewhere
 
     async def place(self, path: str) -> files.Place:
         """Where `path`, which need not exist, really is. Raises `PathRefusedError`."""
@@ -43,10 +39,7 @@ class Workspace:
             real_root = await files.real_path(root)
             if real.is_relative_to(real_root):
                 return files.Place(real_root, real.relative_to(real_root).parts)
-        refused = f"{path} is outside the working directory {self.cwd}; use a path inside it"
-        if self._commands_elsewhere:
-            refused += ". This tool searches only there; a command can search the container's other files"
-        raise PathRefusedError(refused)
+        raise PathRefusedError(f"{path} is outside the working directory {self.cwd}; use a path inside it")
 
     async def shown(self, real: str) -> str:
         """A resolved path as the model is shown it: relative to the working directory where it is inside."""

@@ -7,15 +7,20 @@ What a tool does with a file (pages, edits, limits, what it says) is written onc
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 from hermes_tools import files
+from hermes_tools.child_work import ChildAnswer, run_standalone
 from hermes_tools.errors import PathRefusedError
 from hermes_tools.file_status import FileStatus
 from hermes_tools.paths import Workspace
+from hermes_tools.standalone.search import SearchRequest
 
 __all__ = [
     "FileReader",
@@ -23,6 +28,7 @@ __all__ = [
     "HostFile",
     "HostFiles",
     "PutInPlace",
+    "SearchQuery",
     "TaskFiles",
     "check_regular",
 ]
@@ -85,6 +91,20 @@ class FoundFile(Protocol):
         """Remove the file; one that is not there is fine. Raises as `staged`."""
         ...
 
+    async def search(self, query: SearchQuery, *, limit_s: float, output_limit: int) -> ChildAnswer:
+        """What is found in it, or below it where it is a directory: the lines that
+        `hermes_tools.standalone.search` prints, at most `output_limit` bytes of them, as far as it came in
+        `limit_s` seconds. Raises `OSError`, `ToolFailure`."""
+        ...
+
+
+class SearchQuery(Struct, frozen=True):
+    """What `search_files` looks for; `target` is `content` or `files`."""
+
+    pattern: str
+    target: str
+    limit: int
+
 
 class TaskFiles(Protocol):
     """The files of one task."""
@@ -104,14 +124,15 @@ class HostFiles:
     async def find(self, path: str) -> HostFile:
         """See `TaskFiles`."""
         place = await self._workspace.place(path)
-        return HostFile(place, await files.status_of(place))
+        return HostFile(place, await files.status_of(place), self._workspace.cwd)
 
 
 class HostFile:
     """What is at a place of this machine."""
 
-    def __init__(self, place: files.Place, status: os.stat_result | None) -> None:
+    def __init__(self, place: files.Place, status: os.stat_result | None, cwd: str) -> None:
         self._place = place
+        self._cwd = cwd
         self._found = status
         self.status: FileStatus | None = _status(status)
         self.identity: tuple[str, str] = ("", place.path)
@@ -137,6 +158,20 @@ class HostFile:
     async def remove(self) -> None:
         """See `FoundFile`."""
         await files.remove_file(self._place)
+
+    async def search(self, query: SearchQuery, *, limit_s: float, output_limit: int) -> ChildAnswer:
+        """See `FoundFile`."""
+        request: SearchRequest = {
+            "workspace": await files.real_path(self._cwd),
+            "root": self._place.root,
+            "parts": list(self._place.parts),
+            "pattern": query.pattern,
+            "target": query.target,
+            "limit": query.limit,
+        }
+        return await run_standalone(
+            "search", json.dumps(request).encode(), limit_s=limit_s, output_limit=output_limit
+        )
 
 
 class _HostReader:

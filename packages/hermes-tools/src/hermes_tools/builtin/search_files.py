@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import stat
 from typing import Literal
 
 import msgspec
 
 from hermes_messages.protocols import ToolCallContext
-from hermes_tools import files
-from hermes_tools.builtin.workspace import file_workspace
-from hermes_tools.child_work import run_standalone
+from hermes_tools.builtin.workspace import task_files
 from hermes_tools.errors import PathRefusedError, ToolFailure
-from hermes_tools.standalone.search import SearchRequest
+from hermes_tools.task_files import SearchQuery
 from hermes_tools.text_shape import make_visible
 from hermes_tools.tool import tool
 
@@ -43,24 +39,13 @@ async def search_files(
     """
     if not pattern or len(pattern) > MAX_PATTERN or "\0" in pattern:
         raise ToolFailure(f"the pattern must have 1 to {MAX_PATTERN} characters and no NUL")
-    workspace = file_workspace(context)
-    place = await workspace.place(path)
-    status = await files.status_of(place)
-    if status is None:
+    found = await task_files(context).find(path)
+    if found.status is None:
         raise ToolFailure(f"{path}: no such file or directory")
-    if not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-        raise PathRefusedError(f"{path} is {files.kind_of(status.st_mode)}, no file and no directory")
-    request: SearchRequest = {
-        "workspace": await files.real_path(context.round.cwd),
-        "root": place.root,
-        "parts": list(place.parts),
-        "pattern": pattern,
-        "target": target,
-        "limit": min(max(1, limit), MAX_RESULTS),
-    }
-    answer = await run_standalone(
-        "search", json.dumps(request).encode(), limit_s=TIME_LIMIT_S, output_limit=OUTPUT_LIMIT_BYTES
-    )
+    if not (found.status.is_directory or found.status.is_regular):
+        raise PathRefusedError(f"{path} is {found.status.kind}, no file and no directory")
+    query = SearchQuery(pattern, target, min(max(1, limit), MAX_RESULTS))
+    answer = await found.search(query, limit_s=TIME_LIMIT_S, output_limit=OUTPUT_LIMIT_BYTES)
     return _shown(answer.output.splitlines(), in_time=answer.in_time, pattern=pattern)
 
 

@@ -17,15 +17,18 @@ from msgspec import Struct
 
 from hermes_tools.errors import FilesLostError, ToolFailure
 from hermes_tools.file_status import FileStatus
+from hermes_tools.standalone.search import ALWAYS_SKIPPED, MAX_FILE_BYTES, MAX_IGNORE_BYTES
 from hermes_tools.text_shape import SAMPLE_BYTES
 
 __all__ = [
     "FIND",
     "GO",
     "LINES",
+    "LIST",
     "READ",
     "READY",
     "REMOVE",
+    "SEND",
     "STAGE",
     "STATUS",
     "Finding",
@@ -162,6 +165,45 @@ told=$(rm -f "$1" 2>&1) || refuse "$told"
 exit 77
 """
 """Argument: a real path."""
+
+
+LIST: Final = (
+    r"""
+need find tar xargs
+place=$1
+what=$2
+shift 2
+for file in "$@"; do
+    shift
+    [ ! -f "$file" ] || [ -L "$file" ] || set -- "$@" "$file"
+done
+cd "$place" || refuse 'Permission denied'
+walk() {
+    if [ "$place" = / ]; then
+        find . \( SKIPPED -o -path ./proc -o -path ./sys -o -path ./dev \) -prune -o -type f "$@" -print0
+    else
+        find . \( SKIPPED \) -prune -o -type f "$@" -print0
+    fi
+}
+if [ "$what" = content ]; then walk ! -size +LARGEST; else walk; fi
+printf '\0\0'
+walk \( -name .gitignore -o -name .ignore \) ! -size +RULES | xargs -0 tar cf -
+[ "$#" -eq 0 ] || tar cf - "$@"
+exit 77
+""".replace("SKIPPED", " -o ".join(f"-name {name}" for name in sorted(ALWAYS_SKIPPED)))
+    .replace("LARGEST", str(MAX_FILE_BYTES // 512))
+    .replace("RULES", str(MAX_IGNORE_BYTES // 512))
+)
+"""Arguments: the real path of a directory, `content` or `files`, and paths of ignore files above it that may
+be there. The files below it that may be meant, then archives of the ignore files."""
+
+SEND: Final = r"""
+need tar xargs
+cd "$1" || refuse 'Permission denied'
+xargs -0 tar cf -
+exit 77
+"""
+"""Argument: the real path of a directory. Input: names of files below it. Archives of them."""
 
 
 class Finding(Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from hermes_tools.child_work import ChildAnswer
 from hermes_tools.command_runner import CommandProcess, CommandRunner
 from hermes_tools.containers.file_scripts import (
     FIND,
@@ -25,10 +26,11 @@ from hermes_tools.containers.file_scripts import (
     STATUS,
     Finding,
     check_end,
-    command_of,
     read_finding,
     read_status,
 )
+from hermes_tools.containers.search import ContainerSearch, Searched
+from hermes_tools.containers.shell import ContainerShell, end
 from hermes_tools.errors import FilesLostError, PathRefusedError, ToolFailure
 from hermes_tools.file_status import FileStatus
 from hermes_tools.files import CHUNK_BYTES
@@ -39,55 +41,19 @@ from hermes_tools.task_files import (
     FoundFile,
     HostFiles,
     PutInPlace,
+    SearchQuery,
     TaskFiles,
 )
 from hermes_tools.text_shape import SAMPLE_BYTES
 
-__all__ = ["ContainerFile", "ContainerFiles", "ContainerShell"]
+__all__ = ["ContainerFile", "ContainerFiles", "checked_path", "found_in"]
 
 MOST_READ_BYTES = 64 * 1024 * 1024
 """What one call may take out of a container."""
 _LONGEST_PATH = 4_096
-_MOST_ANSWER = 1 << 16
 _FINISH_LIMIT_S = 30.0
 _CLEAN_LIMIT_S = 2.0
 _MOST_LINES = 10**15
-
-
-class ContainerShell:
-    """Runs scripts where the commands of the task run."""
-
-    def __init__(self, runner: CommandRunner, cwd: str) -> None:
-        self._runner = runner
-        self._cwd = cwd
-
-    async def start(self, script: str, *words: str, with_input: bool = False) -> CommandProcess:
-        """Start `script`. Whoever has it closes it with `end`. Raises `ToolFailure`."""
-        try:
-            return await self._runner.start(
-                command_of(script, words), cwd=self._cwd, workdir="/", with_input=with_input
-            )
-        except ToolFailure as error:
-            raise ToolFailure(f"the files of the container can not be reached: {error.text}") from error
-
-    async def ask(self, script: str, *words: str, limit: int = _MOST_ANSWER) -> tuple[int | None, bytes]:
-        """The exit code and the output of a script that ends by itself. Raises `ToolFailure`."""
-        process = await self.start(script, *words)
-        try:
-            told = bytearray()
-            while len(told) <= limit and (piece := await process.read()):
-                told += piece
-            return await process.wait(), bytes(told)
-        finally:
-            await end(process)
-
-
-async def end(process: CommandProcess) -> None:
-    """Stop it if need be, and close what leads to it."""
-    try:
-        await process.stop()
-    finally:
-        process.close_pipes()
 
 
 class ContainerFiles:
@@ -107,7 +73,7 @@ class ContainerFiles:
         wanted = checked_path(self._cwd, path)
         if on_host := self._on_host(wanted):
             return await HostFiles(on_host).find(path)
-        return await found_in(self._shell, wanted)
+        return await found_in(self._shell, wanted, self._cwd)
 
     def _on_host(self, wanted: str) -> Workspace | None:
         named = PurePath(posixpath.normpath(wanted))
@@ -132,20 +98,21 @@ def checked_path(cwd: str, path: str) -> str:
     return wanted
 
 
-async def found_in(shell: ContainerShell, path: str) -> ContainerFile:
+async def found_in(shell: ContainerShell, path: str, cwd: str) -> ContainerFile:
     """What is at `path` in the container. Raises `OSError`, `ToolFailure`."""
     finding = read_finding(*await shell.ask(FIND, path))
     plain = posixpath.normpath(finding.path)
     if plain != finding.path:  # below what does not exist, `..` takes back its name, as on this machine
         finding = read_finding(*await shell.ask(FIND, plain))
-    return ContainerFile(shell, finding)
+    return ContainerFile(shell, finding, cwd)
 
 
 class ContainerFile:
     """What is at a real path of a container. The beginning that was seen with it is used once."""
 
-    def __init__(self, shell: ContainerShell, finding: Finding) -> None:
+    def __init__(self, shell: ContainerShell, finding: Finding, cwd: str) -> None:
         self._shell = shell
+        self._cwd = cwd
         self.finding: Finding = finding
         self._beginning: bytes | None = finding.beginning
         self.path: str = finding.path
@@ -201,6 +168,13 @@ class ContainerFile:
     async def remove(self) -> None:
         """See `FoundFile`."""
         check_end(*await self._shell.ask(REMOVE, self.path))
+
+    async def search(self, query: SearchQuery, *, limit_s: float, output_limit: int) -> ChildAnswer:
+        """See `FoundFile`. The files are sent out of the container, as far as the search gets, and none of
+        them is kept."""
+        is_file = self.status is not None and self.status.is_regular
+        place = Searched.of(self.path, self._cwd, is_file=is_file)
+        return await ContainerSearch(self._shell, place, query, output_limit).run(limit_s)
 
 
 class _Write:

@@ -15,20 +15,35 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypedDict
 
 from hermes_tools.standalone import anchored
 from hermes_tools.standalone.ignore_rules import IGNORE_FILES, IgnoreRules, glob_regex
 from hermes_tools.text_shape import SAMPLE_BYTES, shape_of
 
-__all__ = ["SearchRequest", "main"]
+__all__ = [
+    "ALWAYS_SKIPPED",
+    "MAX_DEPTH",
+    "MAX_FILE_BYTES",
+    "MAX_IGNORE_BYTES",
+    "Hit",
+    "SearchRequest",
+    "entering",
+    "line_hits",
+    "line_test",
+    "main",
+    "name_test",
+    "print_hits",
+    "printable",
+    "text_of",
+]
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_IGNORE_BYTES = 1 << 20
 MAX_DEPTH = 100
 MAX_SHOWN = 300
-_ALWAYS_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
+ALWAYS_SKIPPED = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"})
 _GLOB = re.compile(r"[*?\[]")
 
 Hit = list[str | int]
@@ -91,7 +106,7 @@ class Walk:
         for entry in ordered:
             path = f"{base}/{entry.name}" if base else entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
-            if entry.name in _ALWAYS_SKIPPED or rules.ignores(path, is_directory=is_directory):
+            if entry.name in ALWAYS_SKIPPED or rules.ignores(path, is_directory=is_directory):
                 continue
             if not is_directory:
                 if entry.is_file(follow_symlinks=False):
@@ -115,10 +130,18 @@ class Walk:
 
 
 def _entering(rules: IgnoreRules, directory: int, base: str) -> IgnoreRules:
+    found = {}
     for name in IGNORE_FILES:
         with contextlib.suppress(OSError):
-            text = anchored.read_in(directory, name, MAX_IGNORE_BYTES).decode("utf-8-sig", errors="replace")
-            rules = rules.adding(base, text)
+            found[name] = anchored.read_in(directory, name, MAX_IGNORE_BYTES)
+    return entering(rules, base, found)
+
+
+def entering(rules: IgnoreRules, base: str, found: Mapping[str, bytes]) -> IgnoreRules:
+    """The rules in the directory `base`, whose ignore files are `found` by name."""
+    for name in IGNORE_FILES:
+        if name in found:
+            rules = rules.adding(base, found[name].decode("utf-8-sig", errors="replace"))
     return rules
 
 
@@ -128,6 +151,11 @@ def read_text(file: FoundFile) -> str | None:
         data = anchored.read_in(file.directory, file.name, MAX_FILE_BYTES + 1)
     except OSError:
         return None
+    return text_of(data)
+
+
+def text_of(data: bytes) -> str | None:
+    """The text of a file with these bytes, or None for one that is binary or too large."""
     if len(data) > MAX_FILE_BYTES:
         return None
     shape = shape_of(data[:4])
@@ -156,7 +184,7 @@ def line_test(pattern: str) -> tuple[Callable[[str], bool], str]:
     return (lambda line: compiled.search(line) is not None), ""
 
 
-def _printable(path: str) -> str:
+def printable(path: str) -> str:
     """A name with the bytes that are no UTF-8 as `\\xNN`: what is shown must be text."""
     return path.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="backslashreplace")
 
@@ -173,24 +201,33 @@ def hits(request: SearchRequest, remarks: list[str]) -> Iterator[Hit]:
         found, remark = line_test(request["pattern"])
         remarks.extend([remark] if remark else [])
     for file in Walk(request, remarks).files():
-        shown = _printable(file.path if inside else f"{request['root']}/{file.path}")
+        shown = printable(file.path if inside else f"{request['root']}/{file.path}")
         if named is not None:
             if named(file.path.removeprefix(above)):
                 yield [shown]
             continue
-        text = read_text(file)
-        for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
-            if found(line.removesuffix("\r")):
-                yield [shown, number, line.strip()[:MAX_SHOWN]]
+        yield from line_hits(shown, read_text(file), found)
+
+
+def line_hits(shown: str, text: str | None, found: Callable[[str], bool]) -> Iterator[Hit]:
+    """The lines of one file that are meant."""
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
+        if found(line.removesuffix("\r")):
+            yield [shown, number, line.strip()[:MAX_SHOWN]]
 
 
 def main() -> None:
     """Read a request, print what is found."""
     request: SearchRequest = json.loads(sys.stdin.buffer.read())
     remarks: list[str] = []
+    print_hits(hits(request, remarks), request["limit"], remarks)
+
+
+def print_hits(found: Iterator[Hit], limit: int, remarks: list[str]) -> None:
+    """Print so many of them, then how it went."""
     more = False
-    for number, hit in enumerate(hits(request, remarks)):
-        if number == request["limit"]:
+    for number, hit in enumerate(found):
+        if number == limit:
             more = True
             break
         sys.stdout.write(json.dumps(hit) + "\n")
