@@ -24,7 +24,7 @@ def test_a_pattern_that_takes_for_ever_is_stopped_and_what_was_found_is_kept(
     for limit_s in growing_limits:
         monkeypatch.setattr(search_module, "TIME_LIMIT_S", limit_s)
         found = search(bench, r"^(a+)+b$")
-        if len(found) > 1:
+        if found[0].startswith("a.txt"):
             break
     assert found == ["a.txt:1: aaab", f"[stopped after {limit_s:g} s; there may be more]"]
 

@@ -47,7 +47,7 @@ async def run_standalone(
 
     `with_packages` lets the program import what is installed besides the standard library.
 
-    `more` is sent after the request, as far as the program reads it, and closed; it may raise what it likes.
+    `more` is sent after the request, as far as the program reads it, and closed; what it raises is raised.
 
     The program is gone when this returns or raises. What it writes beyond `output_limit` bytes is not read,
     and ends it. Raises `OSError` when no process can be started.
@@ -78,8 +78,8 @@ async def run_standalone(
             await asyncio.wait({feeding})
         finally:
             child.close_pipes()
-    if not feeding.cancelled():
-        feeding.result()
+    if not feeding.cancelled() and (failure := feeding.exception()) is not None:
+        raise failure
     return ChildAnswer(b"".join(pieces), in_time)
 
 
