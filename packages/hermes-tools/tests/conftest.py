@@ -40,6 +40,7 @@ BOUNDS = {
     "hermes_tools.builtin.patch": ("RESTORE_LIMIT_S", "TIME_LIMIT_S"),
     "hermes_tools.builtin.search_files": ("TIME_LIMIT_S",),
     "hermes_tools.builtin.web": ("_HTML_TIME_S",),
+    "hermes_tools.child_work": ("_END_LIMIT_S",),
     "hermes_tools.checkpoint_git": ("_LIMIT_S",),
     "hermes_tools.checkpoints": ("_LOCK_LIMIT_S",),
     "hermes_tools.containers.engine": ("_ASK_LIMIT_S", "_REMOVE_LIMIT_S"),

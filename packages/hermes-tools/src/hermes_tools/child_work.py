@@ -11,6 +11,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from hermes_tools.processes import ChildProcess
+from hermes_tools.shielding import finish_despite_cancel
 
 __all__ = ["ChildAnswer", "run_standalone"]
 
@@ -23,6 +24,7 @@ sys.modules["hermes_tools"] = package
 from importlib import import_module
 import_module("hermes_tools.standalone." + sys.argv[2]).main()
 """
+_END_LIMIT_S = 9.0
 _PACKAGE = str(PurePath(__file__).parent)
 
 
@@ -64,6 +66,12 @@ async def run_standalone(
     size = 0
     in_time = True
     feeding = asyncio.create_task(_feed(child, request, more))
+
+    async def end() -> None:
+        feeding.cancel()
+        await child.stop()
+        await asyncio.wait({feeding})
+
     try:
         async with asyncio.timeout(limit_s):
             while size <= output_limit and (piece := await child.read()):
@@ -72,10 +80,8 @@ async def run_standalone(
     except TimeoutError:
         in_time = False
     finally:
-        feeding.cancel()
         try:
-            await child.stop()
-            await asyncio.wait({feeding})
+            await finish_despite_cancel(end, _END_LIMIT_S)
         finally:
             child.close_pipes()
     if not feeding.cancelled() and (failure := feeding.exception()) is not None:
