@@ -237,6 +237,8 @@ def test_images_become_words_for_a_host_that_sees_none() -> None:
 @pytest.mark.parametrize(
     ("model", "effort", "asked"),
     [
+        ("glm-5.3-flash", "none", {"reasoning_effort": "low"}),
+        ("glm-5.2", "none", {"thinking": {"type": "disabled"}}),
         ("kimi-k3.1-pro", "none", {"reasoning_effort": "low"}),
         ("kimi-k3", "minimal", {"reasoning_effort": "low"}),
         ("kimi-k3", "medium", {"reasoning_effort": "high"}),
@@ -247,7 +249,8 @@ def test_images_become_words_for_a_host_that_sees_none() -> None:
     ],
 )
 def test_effort_is_asked_for_in_the_form_of_the_model(model: str, effort: Any, asked: dict[str, Any]) -> None:
-    body = sent(get_profile("moonshot").quirks, model=model, reasoning_effort=effort)
+    host = "moonshot" if model.startswith("kimi") else "zai"
+    body = sent(get_profile(host).quirks, model=model, reasoning_effort=effort)
     assert {name: body[name] for name in ("reasoning_effort", "thinking") if name in body} == asked
 
 

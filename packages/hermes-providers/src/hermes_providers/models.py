@@ -251,6 +251,22 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
         )
         for name in ("mistral-medium-3.5", "mistral-medium-3-5")
     ),
+    # https://docs.z.ai/guides/overview/pricing
+    *(
+        KnownModel(
+            vendor="zai",
+            model=name,
+            context_window=1_048_576,
+            max_output_tokens=131_072,
+            price=Price(input=price, output=answer, cache_read=read, as_of="2026-10-07"),
+            supports_images=images,
+            reasons=True,
+        )
+        for name, price, answer, read, images in (
+            ("glm-5.3", 1.4, 4.4, 0.26, False),
+            ("glm-5.3-flash", 0.15, 0.5, 0.03, None),
+        )
+    ),
     # https://platform.kimi.ai/docs/pricing/chat-k3 and /docs/guide/kimi-k2-6-quickstart
     *(
         KnownModel(
@@ -273,7 +289,7 @@ KNOWN_MODELS: tuple[KnownModel, ...] = (
 
 _BY_NAME = {(row.vendor, row.model): row for row in KNOWN_MODELS}
 _VERSION = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{8}|latest|preview|0\d\d)$")
-_VENDORS = {"moonshotai": "moonshot", "x-ai": "xai"}
+_VENDORS = {"moonshotai": "moonshot", "x-ai": "xai", "z-ai": "zai"}
 
 
 @lru_cache(maxsize=1024)

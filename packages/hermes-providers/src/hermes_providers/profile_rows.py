@@ -154,6 +154,7 @@ _VENDORS: tuple[Profile, ...] = (
         quirks=ChatQuirks(
             # https://docs.z.ai/guides/capabilities/thinking-mode: a switch; reasoning of a round goes back.
             reasoning_option="thinking",
+            effort_models=("glm-5.3",),  # which can not be kept from thinking
             reasoning_echo="reasoning_content",
             reasoning_read=("reasoning_content",),
             # https://docs.z.ai/api-reference/llm/chat-completion: tool_choice is auto only; json_object; no
