@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -240,7 +241,9 @@ async def run_suite(environment: Environment, suite: Suite) -> tuple[Counter[str
         "PYTHONDONTWRITEBYTECODE": "",  # each run of pytest and each child would compile everything again
         "PATH": os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)]),
     }
-    done = await run(command, cwd=tree, env=env, limit_s=LIMIT_S)
+    # Not where all runs of a user have their folders: two that end at once remove the same old one, and fail.
+    with tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as own:
+        done = await run(command, cwd=tree, env=env | {"PYTEST_DEBUG_TEMPROOT": own}, limit_s=LIMIT_S)
     counts: Counter[str] = Counter()
     if report.is_file():
         for element in ET.parse(report).iter("testsuite"):
