@@ -40,7 +40,6 @@ from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of, last_answer
-from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import check_sendable
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -77,11 +76,11 @@ class AnthropicRequestBuilder(BodyBuilder):
         if request.tools:
             facts.tools = request.tools
         circumstances = self._circumstances(request, has_tools=bool(sent_tools))
-        tools = self._tool_blocks(sent_tools)
         schema = request.response_schema
-        if schema is not None and answers_by_tool(request, self._quirks, circumstances):
-            answer = dump(_tool(answer_tool(schema), self._quirks.tool_names))
-            tools = b",".join(filter(None, (tools, answer)))
+        if schema is not None and not answers_by_tool(request, self._quirks, circumstances):
+            schema = None
+        tools = self._tools_field(sent_tools, schema)
+        if schema is not None:
             circumstances = msgspec.structs.replace(circumstances, has_tools=True)
         fields = parameters(request, self._quirks, circumstances)
         fields.update(self._extra_body)
@@ -140,11 +139,8 @@ class AnthropicRequestBuilder(BodyBuilder):
             return b""
         return marker_bytes(self._quirks.cache_ttl)
 
-    def _tool_blocks(self, tools: tuple[ToolSpec, ...]) -> bytes:
-        if tools != self._tools:
-            self._tools = tools
-            self._tools_bytes = b",".join(dump(_tool(tool, self._quirks.tool_names)) for tool in tools)
-        return self._tools_bytes
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        return b",".join(dump(_tool(tool, self._quirks.tool_names)) for tool in tools)
 
 
 def _sent_tools(request: ChatRequest, facts: LogFacts) -> tuple[ToolSpec, ...]:

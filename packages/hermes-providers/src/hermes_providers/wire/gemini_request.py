@@ -9,6 +9,7 @@ last closed segment; what changes at a new turn is the dummy signature of calls 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 from urllib.parse import quote
@@ -59,7 +60,6 @@ class GeminiRequestBuilder(BodyBuilder):
         super().__init__(settings.base_url, read_extra_body(settings.extra_body, _OURS))
         self._settings = settings
         self._quirks = quirks
-        self._answer_schema_sent: Raw | None = None
 
     def url(self, request: ChatRequest) -> str:
         """Where the request goes: the model's name is in the path, escaped.
@@ -85,7 +85,8 @@ class GeminiRequestBuilder(BodyBuilder):
     def _body(self, request: ChatRequest, named: dict[str, object]) -> bytes:
         joined = self._joiners.of(request.model).join(request.history)
         head = named | self._fields(request, leading_text(request.history, joined))
-        tools = self._tools_field(request) if "tools" not in head else b""
+        schema = self._schema_for(request, "tool")
+        tools = self._tools_field(request.tools, schema) if "tools" not in head else b""
         start = dump(head)[:-1] + b"," if head else b"{"
         return joined.within((start, b'"contents":['), (b"]}", b"]", tools, b"}"), signatures(joined))
 
@@ -140,16 +141,9 @@ class GeminiRequestBuilder(BodyBuilder):
             return {"responseJsonSchema": schema}
         return {"responseSchema": in_gemini_dialect(schema)}
 
-    def _tools_field(self, request: ChatRequest) -> bytes:
-        schema = self._schema_for(request, "tool")
-        if not request.tools and schema is None:
-            return b""
-        if request.tools != self._tools or schema is not self._answer_schema_sent:
-            self._tools, self._answer_schema_sent = request.tools, schema
-            tools = request.tools if schema is None else (*request.tools, answer_tool(schema))
-            declarations = [self._declaration(tool) for tool in tools]
-            self._tools_bytes = b',"tools":' + dump([{"functionDeclarations": declarations}])
-        return self._tools_bytes
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        declarations = [self._declaration(tool) for tool in tools]
+        return b',"tools":' + dump([{"functionDeclarations": declarations}])
 
     def _declaration(self, tool: ToolSpec) -> dict[str, object]:
         """A tool. Parameters in its own dialect and in JSON schema have fields of their own ("Tool",

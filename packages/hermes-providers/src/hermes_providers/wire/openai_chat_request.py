@@ -58,7 +58,8 @@ class ChatRequestBuilder(BodyBuilder):
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
         head, takes_tools = self._head(request)
-        tools = self._tools_field(request) if takes_tools else b""
+        offered = request.tools if _offers_tools(request, self._quirks) else ()
+        tools = self._tools_field(offered, _tool_schema(request, self._quirks)) if takes_tools else b""
         # Only replayed reasoning, and whether it sees, depend on the model.
         by_model = self._quirks.replay_field is not None or self._quirks.blind_models
         key = request.model if by_model else ""
@@ -131,7 +132,7 @@ class ChatRequestBuilder(BodyBuilder):
         if request.stop:
             fields["stop"] = request.stop
         fields.update(_reasoning_option(request, quirks))
-        schema = request.response_schema if _answers_by_tool(request, quirks) else None
+        schema = _tool_schema(request, quirks)
         if schema is not None and not request.tools and quirks.tool_choice_option:
             fields["tool_choice"] = {"type": "function", "function": {"name": answer_tool(schema).name}}
         elif _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
@@ -147,16 +148,8 @@ class ChatRequestBuilder(BodyBuilder):
         fields.update(read_extra_body(request.extra_body, _OURS))
         return fields
 
-    def _tools_field(self, request: ChatRequest) -> bytes:
-        tools = request.tools if _offers_tools(request, self._quirks) else ()
-        if request.response_schema is not None and _answers_by_tool(request, self._quirks):
-            tools = (*tools, answer_tool(request.response_schema))
-        if not tools:
-            return b""
-        if tools != self._tools:
-            self._tools = tools
-            self._tools_bytes = b',"tools":' + dump(_tools(tools, self._quirks))
-        return self._tools_bytes
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        return b',"tools":' + dump(_tools(tools, self._quirks))
 
 
 def _limit_key(quirks: ChatQuirks, refused: frozenset[str]) -> str | None:
@@ -170,8 +163,9 @@ def _offers_tools(request: ChatRequest, quirks: ChatQuirks) -> bool:
     return bool(request.tools) and (quirks.tool_choice_option or request.tool_choice != "none")
 
 
-def _answers_by_tool(request: ChatRequest, quirks: ChatQuirks) -> bool:
-    return request.response_schema is not None and quirks.response_format == "output_tool"
+def _tool_schema(request: ChatRequest, quirks: ChatQuirks) -> Raw | None:
+    """The schema of the answer, if a tool asks for it."""
+    return request.response_schema if quirks.response_format == "output_tool" else None
 
 
 def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, object]:

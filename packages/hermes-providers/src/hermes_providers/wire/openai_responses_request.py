@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
+from msgspec import Raw
+
 from hermes_messages import (
     ChatRequest,
     Message,
@@ -72,7 +74,8 @@ class ResponsesRequestBuilder(BodyBuilder):
             head.setdefault("instructions", system)
         elif system:
             first = dump(text_message(self._quirks.system_as, system)) + b","
-        tools = self._tools_field(request) if "tools" not in head else b""
+        schema = _tool_schema(request, self._quirks)
+        tools = self._tools_field(request.tools, schema) if "tools" not in head else b""
         return joined.within((dump(head)[:-1], b',"input":[', first), (b"]", tools, b"}"))
 
     def _joined(self, request: ChatRequest) -> JoinedHistory:
@@ -97,8 +100,9 @@ class ResponsesRequestBuilder(BodyBuilder):
         if reasoning and "reasoning" not in self._settings.refusals.of(request.model):
             fields["reasoning"] = reasoning
         schema = request.response_schema
-        if schema is not None and _answers_by_tool(request, quirks) and not request.tools:
-            fields["tool_choice"] = {"type": "function", "name": answer_tool(schema).name}
+        by_tool = _tool_schema(request, quirks)
+        if by_tool is not None and not request.tools:
+            fields["tool_choice"] = {"type": "function", "name": answer_tool(by_tool).name}
         elif request.tools:  # hosts refuse tool options in a request without tools
             if request.tool_choice != "auto":
                 fields["tool_choice"] = request.tool_choice
@@ -119,16 +123,8 @@ class ResponsesRequestBuilder(BodyBuilder):
             return False
         return not model.startswith(quirks.models_without_reasoning)
 
-    def _tools_field(self, request: ChatRequest) -> bytes:
-        tools = request.tools
-        if request.response_schema is not None and _answers_by_tool(request, self._quirks):
-            tools = (*tools, answer_tool(request.response_schema))
-        if not tools:
-            return b""
-        if tools != self._tools:
-            self._tools = tools
-            self._tools_bytes = b',"tools":' + dump(_tools(tools, self._quirks))
-        return self._tools_bytes
+    def _encode_tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        return b',"tools":' + dump(_tools(tools, self._quirks))
 
 
 def _sampling(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:
@@ -153,8 +149,9 @@ def _schema_allowed(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
     return quirks.response_format == "json_schema"
 
 
-def _answers_by_tool(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
-    return request.response_schema is not None and quirks.response_format == "output_tool"
+def _tool_schema(request: ChatRequest, quirks: ResponsesQuirks) -> Raw | None:
+    """The schema of the answer, if a tool asks for it."""
+    return request.response_schema if quirks.response_format == "output_tool" else None
 
 
 def _tools(tools: Sequence[ToolSpec], quirks: ResponsesQuirks) -> list[object]:
