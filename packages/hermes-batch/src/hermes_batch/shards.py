@@ -274,5 +274,9 @@ class ShardWriter:
         names = await shard_names(self._dir)
         number = _shard_number(names[-1]) + 1 if names else 1
         shard = await AppendFile.create(self._dir / f"shard-{number:05}.jsonl")
-        await sync_directory(self._dir)
+        try:
+            await sync_directory(self._dir)
+        except BaseException:
+            await shard.close()
+            raise
         return shard

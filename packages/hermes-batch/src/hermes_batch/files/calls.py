@@ -25,6 +25,7 @@ from hermes_messages.arrivals import Arrival
 __all__ = [
     "CHUNK",
     "append_durably",
+    "arrived",
     "claim_owned",
     "close_fd",
     "copy_mode",
@@ -74,7 +75,13 @@ read_at: Callable[[int, int, int], Call[bytes]] = aiofiles.os.wrap(os.pread)
 write_fd: Callable[[int, bytes | memoryview], Call[int]] = aiofiles.os.wrap(os.write)
 truncate_fd: Callable[[int, int], Call[None]] = aiofiles.os.wrap(os.ftruncate)
 flock: Callable[[int, int], Call[None]] = aiofiles.os.wrap(fcntl.flock)
-make_temporary: Callable[..., Call[str]] = aiofiles.os.wrap(tempfile.mkdtemp)
+
+
+def _make_temporary(arrival: Arrival[str], prefix: str, parent: str | None) -> None:
+    arrival.come(tempfile.mkdtemp(prefix=prefix, dir=parent))
+
+
+make_temporary: Callable[[Arrival[str], str, str | None], Call[None]] = aiofiles.os.wrap(_make_temporary)
 
 
 def _make_private(paths: Iterable[Path]) -> list[Path]:
@@ -124,6 +131,16 @@ def named(path: Path) -> Iterator[None]:
         raise
 
 
+async def arrived(arrival: Arrival[T], coming: Awaitable[None], *, what: str) -> T:
+    """What a call in a thread opens; what comes after a cancellation is closed again, however late."""
+    try:
+        await finish(coming, what=what)
+    except asyncio.CancelledError:
+        arrival.give_up()
+        raise
+    return arrival.take()
+
+
 def _open_at_once(arrival: Arrival[int], path: Path, flags: int) -> None:
     arrival.come(os.open(path, flags, 0o644))
 
@@ -132,14 +149,9 @@ _open_for = aiofiles.os.wrap(_open_at_once)
 
 
 async def open_fd(path: Path, flags: int) -> int:
-    """A descriptor; one that comes after a cancellation is closed again, however late."""
+    """A descriptor."""
     arrival = Arrival(os.close)
-    try:
-        await finish(_open_for(arrival, path, flags), what=f"opening {path}")
-    except asyncio.CancelledError:
-        arrival.give_up()
-        raise
-    return arrival.take()
+    return await arrived(arrival, _open_for(arrival, path, flags), what=f"opening {path}")
 
 
 async def write_all(fd: int, data: bytes) -> None:

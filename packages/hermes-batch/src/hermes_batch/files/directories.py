@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Sequence
@@ -56,7 +55,10 @@ async def make_directory(path: Path) -> None:
 
 async def make_temporary_directory(prefix: str, parent: str | None = None) -> Path:
     """A new empty directory that only this user can read, in `parent` or where temporary files go."""
-    return Path(await finish(calls.make_temporary(prefix=prefix, dir=parent), what="making a directory"))
+    arrival: Arrival[str] = Arrival(os.rmdir)
+    coming = calls.make_temporary(arrival, prefix, parent)
+    made = await calls.arrived(arrival, coming, what="making a directory")
+    return Path(made)
 
 
 async def make_private_directories(paths: Sequence[Path]) -> list[Path]:
@@ -112,12 +114,8 @@ class OwnDirectory:
         temporary files go. Raises `OSError`."""
         await finish(calls.remove_abandoned(prefix), what="removing what killed processes left")
         arrival: Arrival[owned.Owned] = Arrival(owned.release)
-        try:
-            await finish(calls.claim_owned(arrival, prefix), what="making a directory")
-        except asyncio.CancelledError:
-            arrival.give_up()
-            raise
-        return cls(arrival.take())
+        coming = calls.claim_owned(arrival, prefix)
+        return cls(await calls.arrived(arrival, coming, what="making a directory"))
 
     async def remove(self) -> None:
         """Remove it and all in it, as far as that can be done. Idempotent."""

@@ -44,7 +44,12 @@ def claim(arrival: Arrival[Owned], prefix: str) -> None:
         path = Path(tempfile.gettempdir(), prefix + secrets.token_hex(16))
         path.mkdir(0o700)
         with suppress(FileNotFoundError):
-            fd = _opened(path)
+            try:
+                fd = _opened(path)
+            except OSError:  # no descriptor is left, say
+                with suppress(OSError):
+                    path.rmdir()
+                raise
             if _lock(fd, path) is not False:
                 arrival.come(Owned(path, fd))
                 return

@@ -66,11 +66,13 @@ class replace_file:  # noqa: N801 - reads as a verb where it is used
         await sync_directory(self._target.parent)
 
     async def _discard(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            await calls.close_fd(fd)
-        with suppress(OSError):
-            await aiofiles.os.unlink(self.temporary)
+        try:
+            if self._fd >= 0:
+                fd, self._fd = self._fd, -1
+                await calls.close_fd(fd)
+        finally:
+            with suppress(OSError):
+                await aiofiles.os.unlink(self.temporary)
 
 
 class replace_by_writer:  # noqa: N801 - reads as a verb where it is used

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 
 import msgspec
 
@@ -60,10 +61,10 @@ class RowWorker:
         task = asyncio.create_task(self._engine.run_row(decode_row(row)))
         self._running[number] = task
         try:
-            await asyncio.wait({task})
+            with suppress(Exception):  # whatever it is, it is told below
+                await supervised(task, what=f"row {number} of a worker")
         finally:
             del self._running[number]
-            task.cancel()
         return msgspec.msgpack.encode(_outcome(number, task))
 
     async def cancel(self, number: int) -> None:

@@ -103,8 +103,15 @@ async def _end_of_input(unwanted: asyncio.Event) -> None:
 
 async def _hold_one(cpus: int, options: Sequence[str], unwanted: asyncio.Event) -> str:
     """One cluster, from its start to its end; why it did not start, or nothing."""
-    loop = asyncio.get_running_loop()
     directory = await make_temporary_directory("ray-", os.environ.get("RAY_TMPDIR") or SHORT)
+    try:
+        return await _hold_one_in(directory, cpus, options, unwanted)
+    finally:
+        await _remove(directory)
+
+
+async def _hold_one_in(directory: Path, cpus: int, options: Sequence[str], unwanted: asyncio.Event) -> str:
+    loop = asyncio.get_running_loop()
     ports = free_ports(len(PORTS) - (find_spec("grpc") is None))
     process = await asyncio.create_subprocess_exec(
         *command_of_cluster(cpus, ports, directory, options),
@@ -133,7 +140,6 @@ async def _hold_one(cpus: int, options: Sequence[str], unwanted: asyncio.Event) 
         telling.cancel()
         await _end(process)
         reading.cancel()
-        await _remove(directory)
 
 
 async def _tell_of_no_service(directory: Path) -> None:
