@@ -36,7 +36,7 @@ from hermes_store.postgres_transaction import Call, IndexBrokenError, Transactio
 from hermes_store.postgres_upkeep import find_damage, vacuum
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
-from hermes_store.waiting import finish, retrieve, settle
+from hermes_store.waiting import finish, settle
 
 __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
 
@@ -140,6 +140,8 @@ class PostgresBackend:
             raise
         finally:
             self._let_go(link)
+            if link.closing.cancelled():  # if only before its first step
+                link.drop()
 
     def reopen(self) -> None:
         """Allow calls again after `close`."""
@@ -289,7 +291,7 @@ class PostgresBackend:
                 self, warn_forgotten, link.connections, link.ending, self._dsn.name, link.process
             )
             link.opening = link.start(self._open(link), f"open {self._dsn.name}")
-            link.opening.add_done_callback(retrieve)
+            link.opening.add_done_callback(partial(self._opening_ended, link))
         if link.opening is not None:
             await asyncio.shield(link.opening)
         return link
@@ -297,19 +299,20 @@ class PostgresBackend:
     async def _open(self, link: Link) -> None:
         """The task that opens a link for all who wait; `close` awaits it too."""
         deadline = link.loop.time() + self._options.busy_timeout_s
-        try:
-            while True:
-                try:
-                    await link.open()
-                    break
-                except StoreBusyError:
-                    if link.loop.time() >= deadline:
-                        raise
-                await asyncio.sleep(LONGEST_PAUSE_S)
-        except BaseException:
-            self._let_go(link)
-            raise
+        while True:
+            try:
+                await link.open()
+                break
+            except StoreBusyError:
+                if link.loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(LONGEST_PAUSE_S)
         link.opening = None
+
+    def _opening_ended(self, link: Link, opening: asyncio.Task[None]) -> None:
+        """Where it failed, or was cancelled, if only before its first step: whoever comes next opens anew."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._let_go(link)
 
     def _index_soon(self, link: Link) -> None:
         """Else the first search after a long day would pay for all of it."""

@@ -10,6 +10,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from hermes_store.sqlite_file import WatchedFile
 from hermes_store.sqlite_open import SqliteOptions, connect, prepare
 from hermes_store.sqlite_upkeep import copy_into, find_damage, run_and_settle, vacuum
 from hermes_store.units import WRITES_BEFORE_INDEXING, Unit, UnitQueue
-from hermes_store.waiting import finish, retrieve, settle
+from hermes_store.waiting import finish, settle
 
 __all__ = ["SqliteBackend"]
 
@@ -52,12 +53,12 @@ class _Link:
             raw = connect(path, read_only=options.read_only)
             try:
                 opened = prepare(raw, path, options)
+                queue.file = None if options.read_only else WatchedFile(raw)
             except BaseException:
                 raw.close()
                 raise
             queue.indexing = options.search_index and opened.index_state == "ready"
             queue.schema_version = opened.version
-            queue.file = None if options.read_only else WatchedFile(raw)
             return raw
 
         self.connection = ThreadConnection(connector, path)
@@ -275,21 +276,22 @@ class SqliteBackend:
         if link is None:
             link = self._link = _Link(self._path, self._options, self._clock)
             link.opening = link.loop.create_task(self._open(link), name=f"open {self._path}")
-            link.opening.add_done_callback(retrieve)
+            link.opening.add_done_callback(partial(self._opening_ended, link))
         if link.opening is not None:
             await asyncio.shield(link.opening)
         return link
 
     async def _open(self, link: _Link) -> None:
         """The task that opens a link for all who wait; `close` awaits it too."""
-        try:
-            await self._while_busy(lambda: self._connect(link))
-        except BaseException:
+        await self._while_busy(lambda: self._connect(link))
+        link.opening = None
+
+    def _opening_ended(self, link: _Link, opening: asyncio.Task[None]) -> None:
+        """Where it failed, or was cancelled, if only before its first step: whoever comes next opens anew."""
+        if opening.cancelled() or opening.exception() is not None:
             link.retire()
             if self._link is link:
                 self._link = None
-            raise
-        link.opening = None
 
     async def _connect(self, link: _Link) -> None:
         await self._wait_translated(link.connection.open())

@@ -10,7 +10,7 @@ import pytest
 
 from hermes_messages import UserMessage
 from hermes_store import StoreClosedError
-from hermes_store.postgres import WRITES_BEFORE_INDEXING
+from hermes_store.postgres import WRITES_BEFORE_INDEXING, PostgresBackend
 from postgres.server import MakeStore, Server
 
 CLIENTS = """
@@ -167,5 +167,26 @@ def test_phrases_are_found_behind_many_that_only_have_the_words(make_store: Make
                 await db.append_message("s", UserMessage(f"agent {number} is not multi"))
             await db.append_message("s", UserMessage("in a multi-agent system"))
             assert len(await db.search_messages("multi-agent")) == 1
+
+    asyncio.run(main())
+
+
+def test_a_store_whose_closing_was_cancelled_before_its_first_step_keeps_its_connections(
+    make_store: MakeStore,
+) -> None:
+    async def main() -> None:
+        db = make_store()
+        assert await db.list_sessions() == []
+        assert isinstance(db._backend, PostgresBackend)
+        assert db._backend._link is not None
+        connections = list(db._backend._link.connections)
+        closing = asyncio.create_task(db.close())
+        await asyncio.sleep(0)  # it has made the task that closes
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert connections
+        assert all(connection.closed for connection in connections)
 
     asyncio.run(main())
