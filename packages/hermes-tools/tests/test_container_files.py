@@ -75,7 +75,7 @@ def test_links_lead_where_they_lead_in_the_container_and_never_to_this_machine(
     answers = texts(
         bench,
         run_async,
-        ("read_file", {"path": "bed/a.py"}),
+        ("read_file", {"path": "bed//a.py"}),
         ("read_file", {"path": "way"}),
         ("read_file", {"path": "../secret.txt"}),
         ("write_file", {"path": "way", "content": "planted"}),
@@ -223,7 +223,7 @@ def test_files_of_the_image_are_searched_and_named_in_full(
         ("search_files", {"pattern": "x = ", "path": "/testbed/sub"}),
         ("search_files", {"pattern": "*.py", "path": "/", "target": "files"}),
         ("search_files", {"pattern": "x", "path": "/testbed/large.py"}),
-        ("search_files", {"pattern": "4", "path": "/testbed/sub/c.py"}),
+        ("search_files", {"pattern": "4", "path": "//testbed/sub/c.py"}),
     )
     assert answers[0].splitlines() == ["/testbed/a.py:1: x = 1", "/testbed/sub/c.py:1: x = 4"]
     assert answers[1].splitlines() == ["/testbed/sub/c.py:1: x = 4"]

@@ -101,7 +101,7 @@ def checked_path(cwd: str, path: str) -> str:
 async def found_in(shell: ContainerShell, path: str, cwd: str) -> ContainerFile:
     """What is at `path` in the container. Raises `OSError`, `ToolFailure`."""
     finding = read_finding(*await shell.ask(FIND, path))
-    plain = posixpath.normpath(finding.path)
+    plain = "/" + posixpath.normpath(finding.path).lstrip("/")
     if plain != finding.path:  # below what does not exist, `..` takes back its name, as on this machine
         finding = read_finding(*await shell.ask(FIND, plain))
     return ContainerFile(shell, finding, cwd)
