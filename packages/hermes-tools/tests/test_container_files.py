@@ -18,8 +18,11 @@ from hermes_tools.containers.engine import ContainerEngine
 from hermes_tools.containers.file_scripts import command_of
 from hermes_tools.containers.files import ContainerFiles
 from hermes_tools.containers.runner import ContainerCommands
+from hermes_tools.containers.search import ContainerSearch, Searched
 from hermes_tools.containers.settings import ContainerSettings
 from hermes_tools.containers.shell import ContainerShell
+from hermes_tools.errors import FilesLostError
+from hermes_tools.task_files import SearchQuery
 from standalone_help import at_work
 
 
@@ -291,6 +294,11 @@ class Shell:
         self.shell = ContainerShell(self.commands, str(bench.workspace))
         self.files = ContainerFiles(self.commands, str(bench.workspace))
 
+    async def die(self, docker: Docker) -> None:
+        [name] = docker.containers()
+        process = await asyncio.create_subprocess_exec(str(docker.cli), "rm", "--force", "--volumes", name)
+        await process.wait()
+
 
 async def put(file: Any, data: bytes) -> None:
     async with file.staged(data) as put_in_place:
@@ -369,11 +377,7 @@ def test_a_container_that_dies_in_the_middle_is_told_and_leaves_nothing(
         said = []
         with pytest.raises(ToolFailure) as lost:  # noqa: PT012 - it is to be raised by the last step
             async with file.staged(b"new") as put_in_place:
-                [name] = docker.containers()
-                process = await asyncio.create_subprocess_exec(
-                    str(docker.cli), "rm", "--force", "--volumes", name
-                )
-                await process.wait()
+                await shell.die(docker)
                 await put_in_place()
         said.append(lost.value.text)
         with pytest.raises(ToolFailure) as gone:
@@ -388,6 +392,29 @@ def test_a_container_that_dies_in_the_middle_is_told_and_leaves_nothing(
     assert "whether the file was changed is not known" in middle
     assert "the files of the container can not be reached" in after
     assert "the next call gets a new one" in after
+
+
+def test_a_container_that_dies_in_a_search_is_told(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path
+) -> None:
+    names = []
+    for number in range(300):
+        (testbed / f"{number}.txt").write_text("many\n" * 5_000)
+        names.append(f"./{number}.txt\0")
+
+    async def main() -> None:
+        shell = Shell(bench)
+        place = Searched("/testbed", "", "/")
+        search = ContainerSearch(shell.shell, place, SearchQuery("many", "content", 1_000), 1 << 20)
+        sending = search._sent("".join(names).encode())
+        assert await anext(sending)
+        await shell.die(docker)
+        with pytest.raises(FilesLostError, match="ended in the middle"):
+            async for _ in sending:
+                pass
+        await shell.commands.release()
+
+    run_async(main())
 
 
 def test_words_reach_a_script_as_they_are() -> None:

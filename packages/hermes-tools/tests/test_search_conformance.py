@@ -46,25 +46,8 @@ def test_contents_and_names_are_found_and_ignore_files_honoured(ask: Ask, bench:
     (bench.workspace / "wide.txt").write_text("value wide\n", encoding="utf-16")
     (bench.workspace / "wider.txt").write_text("find me\n", encoding="utf-32")
     os.link(bench.workspace / "keep.log", bench.workspace / "linked.txt")
-    answers = ask(
-        search(r"value\b"),
-        search("find"),
-        search("^$"),
-        search("absent"),
-        search("f(x["),
-        search("value", limit=2),
-        search("value", path="src"),
-        search("value", path="build/e.py"),
-        search("value", path=str(bench.workspace / "src")),
-        search("*.py", target="files"),
-        search("src/**/*.py", target="files"),
-        search("src/*.py", target="files"),
-        search("KEEP", target="files"),
-        search("d.py", target="files", path="src"),
-        search("a.py", target="files", path="a.py"),
-    )
-    found = [answer.splitlines() for answer in answers]
-    assert found[0] == [
+    first, second, named = ask(search(r"value\b"), search("^$|find"), search("*.py", target="files"))
+    assert first.splitlines() == [
         "a.py:2: value = 1",
         "b.txt:1: value two",
         "keep.log:1: value",
@@ -73,21 +56,37 @@ def test_contents_and_names_are_found_and_ignore_files_honoured(ask: Ask, bench:
         "src/only_here.py:1: value",
         "wide.txt:1: value wide",
     ]
-    assert found[1] == ["wider.txt:1: find me"]
-    assert found[2] == ["-n:2: "]
-    assert found[3] == ["no matches for absent"]
-    assert found[4][0] == "odd.txt:1: f(x["
-    assert "not a valid regex" in found[4][1]
-    assert found[5] == ["a.py:2: value = 1", "b.txt:1: value two", "[only the first 2 results are shown]"]
-    assert found[6] == ["src/c.py:1: def value():", "src/only_here.py:1: value"]
-    assert found[7] == ["build/e.py:1: value"]
-    assert found[8] == found[6]
-    assert found[9] == ["a.py", "src/c.py", "src/deep/d.py", "src/only_here.py"]
-    assert found[10] == ["src/c.py", "src/deep/d.py", "src/only_here.py"]
-    assert found[11] == ["src/c.py", "src/only_here.py"]
-    assert found[12] == ["keep.log"]
-    assert found[13] == ["src/deep/d.py"]
-    assert found[14] == ["a.py"]
+    assert second.splitlines() == ["-n:2: ", "wider.txt:1: find me"]
+    assert named.splitlines() == ["a.py", "src/c.py", "src/deep/d.py", "src/only_here.py"]
+
+
+@BOTH
+def test_places_limits_and_patterns_of_a_search(ask: Ask, bench: Any) -> None:
+    write(bench.workspace, TREE)
+    answers = ask(
+        search("f(x["),
+        search("value", limit=2),
+        search("value", path=str(bench.workspace / "src")),
+        search("value", path="build/e.py"),
+        search("src/**/*.py", target="files"),
+        search("src/*.py", target="files"),
+        search("KEEP", target="files"),
+        search("d.py", target="files", path="src"),
+        search("a.py", target="files", path="a.py"),
+        search("absent", target="files"),
+    )
+    found = [answer.splitlines() for answer in answers]
+    assert found[0][0] == "odd.txt:1: f(x["
+    assert "not a valid regex" in found[0][1]
+    assert found[1] == ["a.py:2: value = 1", "b.txt:1: value two", "[only the first 2 results are shown]"]
+    assert found[2] == ["src/c.py:1: def value():", "src/only_here.py:1: value"]
+    assert found[3] == ["build/e.py:1: value"]
+    assert found[4] == ["src/c.py", "src/deep/d.py", "src/only_here.py"]
+    assert found[5] == ["src/c.py", "src/only_here.py"]
+    assert found[6] == ["keep.log"]
+    assert found[7] == ["src/deep/d.py"]
+    assert found[8] == ["a.py"]
+    assert found[9] == ["no matches for absent"]
 
 
 @BOTH

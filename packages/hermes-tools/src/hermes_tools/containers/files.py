@@ -172,8 +172,7 @@ class ContainerFile:
     async def search(self, query: SearchQuery, *, limit_s: float, output_limit: int) -> ChildAnswer:
         """See `FoundFile`. The files are sent out of the container, as far as the search gets, and none of
         them is kept."""
-        is_file = self.status is not None and self.status.is_regular
-        place = Searched.of(self.path, self._cwd, is_file=is_file)
+        place = Searched.of(self.path, self._cwd, self.status)
         return await ContainerSearch(self._shell, place, query, output_limit).run(limit_s)
 
 

@@ -20,8 +20,10 @@ from hermes_tools.command_runner import CommandProcess
 from hermes_tools.containers.file_scripts import LIST, SEND, check_end
 from hermes_tools.containers.shell import ContainerShell, end
 from hermes_tools.errors import ToolFailure
+from hermes_tools.file_status import FileStatus
 from hermes_tools.standalone.container_search import SentRequest
 from hermes_tools.standalone.ignore_rules import IGNORE_FILES
+from hermes_tools.standalone.search import MAX_FILE_BYTES
 from hermes_tools.task_files import SearchQuery
 
 __all__ = ["ContainerSearch", "Searched"]
@@ -36,13 +38,17 @@ class Searched(Struct, frozen=True):
     directory: str
     name: str
     root: str
+    too_large: bool = False
+    """Whether the file is larger than any whose content is searched."""
 
     @classmethod
-    def of(cls, path: str, cwd: str, *, is_file: bool) -> Searched:
-        """The place for a real path."""
+    def of(cls, path: str, cwd: str, status: FileStatus | None) -> Searched:
+        """The place for a real path, at which is what `status` says."""
         pure, base = PurePosixPath(path), posixpath.normpath(cwd)
         root = base if pure.is_relative_to(base) else "/"
-        return cls(str(pure.parent), pure.name, root) if is_file else cls(path, "", root)
+        if status is None or not status.is_regular:
+            return cls(path, "", root)
+        return cls(str(pure.parent), pure.name, root, too_large=status.size > MAX_FILE_BYTES)
 
     def request(self, query: SearchQuery, step: str, remarks: list[str]) -> SentRequest:
         """What the searching program is told."""
@@ -93,7 +99,9 @@ class ContainerSearch:
                 return answer if self._query.target == "files" else ChildAnswer(b"", in_time=False)
             first, _, names = answer.output.partition(b"\n")
             remarks = _remarks(first)
-        return await self._ask("text", remarks, b"", deadline - clock(), names)
+        return await self._ask(
+            "text", remarks, b"", deadline - clock(), b"" if self._place.too_large else names
+        )
 
     async def _ask(
         self, step: str, remarks: list[str], data: bytes, limit_s: float, names: bytes = b""

@@ -33,7 +33,8 @@ _LONGEST_TASK = 80
 
 
 class ContainerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The container of a task. An image needs `/bin/sh`, `sleep` and `kill`, and a `/proc` as Linux has it.
+    """The container of a task. An image needs `/bin/sh`, `sleep` and `kill`, and a `/proc` as Linux has it;
+    file tools need programs that coreutils or busybox bring (`hermes_tools.containers.file_scripts`).
 
     `cli`: `docker`, `podman`, or the path of a program that takes the same words. `network`: none, bridge, or
     the name of a network. `memory`: as the command line takes it (`512m`, `2g`). `pids`: how
