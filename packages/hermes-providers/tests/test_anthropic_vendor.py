@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from byte_server import ByteServer, plain, stream
 from hermes_messages import ChatResponse
 from hermes_messages.parts import content_text
 from hermes_providers.wire.anthropic_pause import continued
+from vendor_help import settled
 
 _WHY = "not installed: anthropic (dependency group vendor-types)"
 anthropic: Any = pytest.importorskip("anthropic", reason=_WHY)
@@ -26,19 +26,6 @@ pydantic: Any = pytest.importorskip("pydantic", reason=_WHY)
 
 # The library warns of models and options that will end; what it makes of them is the point here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:Warning")
-
-
-def settled(value: Any) -> Any:
-    """What the library's validators gave, with their lazy sequences read to the end."""
-    match value:
-        case dict():
-            return {key: settled(item) for key, item in value.items()}
-        case str() | bytes():
-            return value
-        case _ if isinstance(value, list | tuple | Iterator):
-            return [settled(item) for item in value]
-        case _:
-            return value
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ from hermes_messages import (
 from hermes_messages.protocols import ProviderOptions
 from hermes_providers import from_profile, get_profile
 from hermes_providers.wire.openai_chat_request import ChatRequestBuilder
+from vendor_help import settled
 from wire_help import DONE, KEY, ODD_ROUND, ODD_SPEC, SPEC, answer, ask, chunk, event, text_answer
 
 _WHY = "not installed: openai (dependency group vendor-types)"
@@ -100,19 +100,6 @@ def body_of(request: ChatRequest) -> dict[str, Any]:
     value = json.loads(builder.build(request))
     assert isinstance(value, dict)
     return value
-
-
-def settled(value: Any) -> Any:
-    """What the library's validators gave, with their lazy sequences read to the end."""
-    match value:
-        case dict():
-            return {key: settled(item) for key, item in value.items()}
-        case str() | bytes():
-            return value
-        case _ if isinstance(value, list | tuple | Iterator):
-            return [settled(item) for item in value]
-        case _:
-            return value
 
 
 def validated(sent: dict[str, Any]) -> Any:

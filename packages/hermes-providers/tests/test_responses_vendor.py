@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,6 +53,7 @@ from test_responses_request import (
     round_with,
     text_item,
 )
+from vendor_help import settled
 from wire_help import KEY, ODD_ROUND, ODD_SPEC, SPEC, answer, ask
 
 _WHY = "not installed: openai (dependency group vendor-types)"
@@ -110,19 +110,6 @@ STREAMS: dict[str, bytes] = {
         ]
     ),
 }
-
-
-def settled(value: Any) -> Any:
-    """What the library's validators gave, with their lazy sequences read to the end."""
-    match value:
-        case dict():
-            return {key: settled(item) for key, item in value.items()}
-        case str() | bytes():
-            return value
-        case _ if isinstance(value, list | tuple | Iterator):
-            return [settled(item) for item in value]
-        case _:
-            return value
 
 
 def validated(sent: dict[str, Any]) -> Any:
