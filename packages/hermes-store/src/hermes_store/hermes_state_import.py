@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import aiosqlite
 
 from hermes_messages import JsonObject, MessageFormatError, StoreSchemaError
+from hermes_messages.arrivals import Arrival
 from hermes_messages.openai_shape import messages_from_dicts
 from hermes_store.escaping import escape
 from hermes_store.hermes_values import as_count, as_json, as_number, as_text, text_from_bytes
@@ -61,8 +63,10 @@ async def read_hermes_state(path: str) -> AsyncGenerator[tuple[SessionDump, int]
 
     Raises `StoreSchemaError` for another database, `StoreError`.
     """
+    arrival = Arrival(sqlite3.Connection.close)
     try:
-        async with aiosqlite.connect(f"file:{quote(path)}?mode=ro", uri=True) as database:
+        async with aiosqlite.Connection(partial(_connect, path, arrival), iter_chunk_size=64) as database:
+            arrival.take()
             database.row_factory = sqlite3.Row
             database.text_factory = text_from_bytes
             for table, needed in _NEEDED.items():
@@ -85,6 +89,15 @@ async def read_hermes_state(path: str) -> AsyncGenerator[tuple[SessionDump, int]
                 yield SessionDump(line, messages), unreadable
     except sqlite3.Error as error:
         raise to_store_error(error, path) from error
+    finally:
+        arrival.give_up()  # where nobody was there to take it
+
+
+def _connect(path: str, arrival: Arrival[sqlite3.Connection]) -> sqlite3.Connection:
+    # Whichever thread comes later closes one that nobody takes.
+    connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, check_same_thread=False)
+    arrival.come(connection)
+    return connection
 
 
 def _age(session: Mapping[str, Any]) -> tuple[float, str]:
