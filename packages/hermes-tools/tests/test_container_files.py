@@ -14,6 +14,7 @@ from container_help import Docker, contained, rounds
 from hermes_tools import ToolFailure
 from hermes_tools.builtin import search_files as search_module
 from hermes_tools.containers import files as container_files
+from hermes_tools.containers import runner as runner_module
 from hermes_tools.containers.engine import ContainerEngine
 from hermes_tools.containers.file_scripts import command_of
 from hermes_tools.containers.files import ContainerFiles
@@ -23,6 +24,7 @@ from hermes_tools.containers.settings import ContainerSettings
 from hermes_tools.containers.shell import ContainerShell
 from hermes_tools.errors import FilesLostError
 from hermes_tools.task_files import SearchQuery
+from hermes_tools.text_shape import SAMPLE_BYTES
 from standalone_help import at_work
 
 
@@ -333,7 +335,7 @@ class CountedProcess:
         self._count = count
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("read", "write", "wait", "stop"):
+        if name in ("read", "write", "wait", "stop", "stop_or_leave"):
             self._count()
         return getattr(self._process, name)
 
@@ -415,6 +417,28 @@ def test_a_container_that_dies_in_a_search_is_told(
         await shell.commands.release()
 
     run_async(main())
+
+
+def test_an_engine_that_does_not_stop_a_reading_costs_no_container(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (testbed / "large").write_text("many\n" * 500_000)
+    monkeypatch.setattr(runner_module, "_INSIDE_LIMIT_S", 0.2)
+
+    async def main() -> None:
+        shell = Shell(bench)
+        file = await shell.files.find("/testbed/large")
+        async with file.reading() as reader:
+            assert await reader.read(SAMPLE_BYTES)
+            assert await reader.read()
+            (docker.state / "deaf").touch()
+        (docker.state / "deaf").unlink()
+        await put(await shell.files.find("/testbed/a.py"), b"new")
+        assert len(docker.containers()) == 1
+        await shell.commands.release()
+
+    run_async(main())
+    assert len(docker.asked("run")) == 1
 
 
 def test_words_reach_a_script_as_they_are() -> None:

@@ -210,15 +210,24 @@ class ContainerProcess:
 
     async def stop(self) -> None:
         """See `CommandProcess`. Where the engine does not stop it, the whole container goes."""
-        await finish_despite_cancel(self._stop, _STOP_LIMIT_S)
+        await finish_despite_cancel(lambda: self._stop(self._engine.remove), _STOP_LIMIT_S)
 
-    async def _stop(self) -> None:
+    async def stop_or_leave(self) -> None:
+        """Stop it as well, but where the engine does not do that, leave it to its own end: the container and
+        all that was changed in it stay."""
+
+        async def stay(_: str) -> None:
+            logger.warning("what it runs is left to its own end")
+
+        await finish_despite_cancel(lambda: self._stop(stay), _STOP_LIMIT_S)
+
+    async def _stop(self, on_failure: Callable[[str], Awaitable[None]]) -> None:
         if not self._stopped and (self._stream.end is None or self._stream.end.left):
             try:
                 await self._engine.say_inside(self._name, STOP, str(self.pid), _INSIDE_LIMIT_S)
             except ContainerError as error:
-                logger.warning("%s; its container %s is removed", error, self._name)
-                await self._engine.remove(self._name)
+                logger.warning("a process in the container %s is not stopped: %s", self._name, error)
+                await on_failure(self._name)
         self._stopped = True
         await self._client.stop()
 

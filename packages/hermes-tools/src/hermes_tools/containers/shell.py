@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 from hermes_tools.command_runner import CommandProcess, CommandRunner
 from hermes_tools.containers.file_scripts import command_of
 from hermes_tools.errors import ToolFailure
 
-__all__ = ["ContainerShell", "end"]
+__all__ = ["ContainerShell", "SupportsLeaving", "end"]
 
 _MOST_ANSWER = 1 << 16
 
@@ -39,9 +41,19 @@ class ContainerShell:
             await end(process)
 
 
+@runtime_checkable
+class SupportsLeaving(Protocol):
+    """A process in a place that is worth more than an orderly end of the process."""
+
+    async def stop_or_leave(self) -> None:
+        """Stop it, or leave it to its own end where that can not be done."""
+        ...
+
+
 async def end(process: CommandProcess) -> None:
-    """Stop it if need be, and close what leads to it."""
+    """Stop it if need be, and close what leads to it. What a script of ours reads or writes is bounded, so
+    no container is given up for one that can not be stopped."""
     try:
-        await process.stop()
+        await (process.stop_or_leave() if isinstance(process, SupportsLeaving) else process.stop())
     finally:
         process.close_pipes()
