@@ -6,7 +6,6 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from types import FunctionType, MethodType
 from typing import Final, cast
 
@@ -169,24 +168,27 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], None]]] = {
     "session_metadata": check_json_object,
     "parent_session_id": _check_filled,
     "lease_ttl_s": _check_seconds,
+    "stream_delta_callback": check_callback,
+    "reasoning_callback": check_callback,
+    "tool_start_callback": check_callback,
+    "tool_progress_callback": check_callback,
+    "tool_complete_callback": check_callback,
+    "step_callback": check_callback,
+    "status_callback": check_callback,
+    "clarify_callback": check_callback,
+    "approval_callback": check_callback,
+    "event_callback": check_callback,
 }
 
 
 _NEVER_NONE: Final = frozenset({"lease_ttl_s", "source"})
 
 
-@cache
-def _check_of(name: str) -> Callable[[str, object], None] | None:
-    return check_callback if name.endswith("_callback") else _CHECKS.get(name)
-
-
 def check_agent_arguments(given: Mapping[str, object]) -> None:
     """The arguments of `AIAgent`, by name, each for itself. Raises `ConfigurationError`."""
-    for name, value in given.items():
+    for name, check in _CHECKS.items():
+        value = given[name]
         if value is None and name not in _NEVER_NONE:
-            continue
-        check = _check_of(name)
-        if check is None:
             continue
         if not isinstance(value, bool) or check is check_callback:
             check(name, value)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from hermes_loop.turn_state import TurnState
 from hermes_loop.verdicts import Finish, Stop
 from hermes_messages.protocols import ConversationResult
 
-__all__ = ["log_phase", "log_unanswered"]
+__all__ = ["log_phase", "log_unanswered", "logs_phases"]
 
 logger: logging.Logger = logging.getLogger("hermes_loop.turn")
 
+_OF_A_PHASE: Final = logging.DEBUG
 
-def log_phase(
-    turn: TurnState, phase: str, verdict: object, level: int = logging.DEBUG, text: str = ""
-) -> None:
+
+def logs_phases() -> bool:
+    """Whether anyone wants the lines that tell of a phase and no more."""
+    return logger.isEnabledFor(_OF_A_PHASE)
+
+
+def log_phase(turn: TurnState, phase: str, verdict: object, level: int = _OF_A_PHASE, text: str = "") -> None:
     """One line: the phase, what it answered, and a `text` for a person. Message texts are never logged."""
+    if level == _OF_A_PHASE and not turn.logged:
+        return
     if not logger.isEnabledFor(level):
         return
     if isinstance(verdict, Stop | Finish):

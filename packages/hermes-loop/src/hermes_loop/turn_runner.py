@@ -24,7 +24,7 @@ from hermes_loop.result import build_result
 from hermes_loop.shielding import DEFAULT_BOUNDS, finish_despite_cancel
 from hermes_loop.steering import Steering
 from hermes_loop.turn import run_turn
-from hermes_loop.turn_log import log_phase
+from hermes_loop.turn_log import log_phase, logs_phases
 from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import Stop
 from hermes_messages import ConfigurationError, HermesError, StoreError, TurnStoppedError, UserMessage
@@ -190,6 +190,7 @@ class TurnRunner:
             events=events,
             budget=TurnBudget(options.max_iterations, options.iteration_budget, options.budget),
             route=deps.routes.primary,
+            logged=logs_phases(),
         )
 
     async def _admit_and_run(self, turn: TurnState, deps: TurnDeps) -> ConversationResult:

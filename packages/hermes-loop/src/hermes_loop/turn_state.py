@@ -173,6 +173,8 @@ class TurnState:
     trajectory_saved: bool = False
     cleanup_errors: list[str] = field(default_factory=list)
     uids: int = 0
+    logged: bool = True
+    """Whether the logger wants to know of each phase; asked once for a turn, which has dozens."""
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:

@@ -221,13 +221,16 @@ class StreamAssembler:
         call.position = self._shown
         self._shown += 1
         events: list[StreamEvent] = [ToolCallStarted(call.position, call.id, call.name)]
-        if call.arguments:
-            events.append(ToolCallArgumentsDelta(call.position, call.arguments))
+        arguments = call.arguments
+        if arguments:
+            events.append(ToolCallArgumentsDelta(call.position, arguments))
         return events
 
     def _sort_calls(
         self, *, strict: bool, cut_short: bool
     ) -> tuple[tuple[ToolCall, ...], tuple[PartialToolCall, ...]]:
+        if not self._table.calls:
+            return (), ()
         calls: list[ToolCall] = []
         unfinished: list[PartialToolCall] = []
         seen: set[tuple[str, str, str]] = set()
@@ -238,12 +241,13 @@ class StreamAssembler:
             if reason is not None:
                 unfinished.append(PartialToolCall(call.id, call.name, call.arguments, reason))
                 continue
+            arguments = call.arguments
             if call.host_id is not None:
-                identity = (call.host_id, call.name, call.arguments)
+                identity = (call.host_id, call.name, arguments)
                 if identity in seen:
                     continue
                 seen.add(identity)
-            calls.append(ToolCall(call.id, call.name, call.arguments))
+            calls.append(ToolCall(call.id, call.name, arguments))
         return tuple(calls), tuple(unfinished)
 
     def _why_unfinished(self, call: OpenCall, *, strict: bool, cut_short: bool) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from hermes_messages.history import History, MessageLog
-from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
+from hermes_messages.messages import Message, SystemMessage, ToolMessage, UserMessage
 
 __all__ = [
     "Edit",
@@ -43,23 +43,17 @@ Edit = tuple[int, int, bytes]
 _NOTHING = b"-"
 
 
-def _begins_segment(message: Message, previous: Message | None) -> bool:
-    match message:
-        case ToolMessage():
-            return previous is None
-        case UserMessage():
-            return not isinstance(previous, UserMessage)
-        case SystemMessage() | AssistantMessage():
-            return True
-
-
 def segments(messages: Sequence[Message], start: int = 0) -> Iterator[tuple[int, int]]:
     """The (begin, end) bounds of the segments of `messages[start:]`; `start` must itself begin one."""
     begin = start
     for position in range(start + 1, len(messages)):
-        if _begins_segment(messages[position], messages[position - 1]):
-            yield begin, position
-            begin = position
+        message = messages[position]
+        if isinstance(message, ToolMessage):
+            continue  # it belongs to what it answers
+        if isinstance(message, UserMessage) and isinstance(messages[position - 1], UserMessage):
+            continue
+        yield begin, position
+        begin = position
     if begin < len(messages):
         yield begin, len(messages)
 

@@ -42,7 +42,7 @@ _LONGEST_START = max(map(len, _TAG_STARTS))
 _NOT_BLANK = re.compile(r"\S")
 
 
-class Piece(Struct, frozen=True):
+class Piece(Struct, frozen=True, gc=False):
     """A run of text of one kind. An empty reasoning piece says that a reasoning block was opened."""
 
     text: str
@@ -54,6 +54,9 @@ class Remainder(Struct, frozen=True):
 
     pieces: tuple[Piece, ...] = ()
     reclaimed: str = ""
+
+
+_NOTHING = Remainder()
 
 
 class ThinkTagSplitter:
@@ -105,6 +108,9 @@ class ThinkTagSplitter:
 
         The splitter can be fed on afterwards; it goes on as in the middle of a line.
         """
+        if not (self._depth or self._held or self._blank):
+            self._at_line_start = False
+            return _NOTHING
         held, self._held = self._held, ""
         reclaimed = ""
         if self._depth:

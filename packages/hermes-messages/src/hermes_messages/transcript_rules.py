@@ -107,11 +107,11 @@ def is_blank(message: AssistantMessage) -> bool:
 def event_of(message: Message, open_calls: int) -> TranscriptEvent:
     """The event that `message` is when `open_calls` results are still owed."""
     match message:
-        case SystemMessage():
-            return TranscriptEvent.SYSTEM
-        case UserMessage():
-            return TranscriptEvent.USER
         case AssistantMessage():
             return TranscriptEvent.CALLS if message.tool_calls else TranscriptEvent.TEXT
         case ToolMessage():
             return TranscriptEvent.LAST_RESULT if open_calls <= 1 else TranscriptEvent.RESULT
+        case UserMessage():
+            return TranscriptEvent.USER
+        case SystemMessage():
+            return TranscriptEvent.SYSTEM

@@ -88,6 +88,7 @@ class HttpProvider:
         self._masked = MaskedErrors(route.secrets)
         self._last_headers: _Headers | None = None
         self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
+        self._host = route.host
 
     def __repr__(self) -> str:
         return f"HttpProvider({self._route.provider!r}, {shown_url(self._route.base_url)!r})"
@@ -104,7 +105,7 @@ class HttpProvider:
 
     def origin(self, model: str) -> Origin:
         """Where responses of `model` come from."""
-        return Origin(self._route.provider, self._route.host, model)
+        return Origin(self._route.provider, self._host, model)
 
     def model_info(self, model: str) -> ModelInfo:
         """What the options say, else what the table of models knows; the network is not asked."""
@@ -143,9 +144,9 @@ class HttpProvider:
         incoming: Incoming | None = None  # nothing is made for an answer while it is waited for
         async with self._admission(request) as permit:
             key, may_renew = await self._route.keys.get(), True
-            began = asyncio.get_running_loop().time()
+            began = now = asyncio.get_running_loop().time()
             while True:
-                clock = self._clock(request, began)
+                clock = StreamClock(self._route.timeouts_for(request), now, began)
                 with self._masked:
                     async with self._transport.post(url, self._headers(key, wire), body, clock) as reply:
                         read_error = self._error_reader(reply)
@@ -164,21 +165,23 @@ class HttpProvider:
                             rest = incoming.paused(body)
                             if rest is None:
                                 break
-                            body = rest
+                            body, now = rest, asyncio.get_running_loop().time()
                             continue
                         failure = read_error(await self._error_body(request, reply, began))
                 self._learn(request, key, failure)
                 key, may_renew = await self._other_key(key, failure) if may_renew else None, False
                 if key is None:
                     raise failure
+                now = asyncio.get_running_loop().time()
             for event in incoming.flush():
                 yield event
             response = self._priced(request, incoming.finish())
             if permit is not None:
                 _settle(permit, response.usage)
         logger.debug("%s: %s finished with %s", self.name, request.model, response.finish)
-        window = self.model_info(request.model).context_window
-        _refuse_empty(response, self._route.host, overflowed=overflowed_silently(response.usage, window))
+        if is_blank(response.message) and not response.unfinished_calls:
+            window = self.model_info(request.model).context_window
+            raise _empty(response, self._host, overflowed=overflowed_silently(response.usage, window))
         yield ResponseDone(response)
 
     async def count_tokens(self, request: ChatRequest) -> int | None:
@@ -194,7 +197,7 @@ class HttpProvider:
         step: CountRequest | int | None = counter.first(request)
         key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
-            clock = self._clock(request)
+            clock = StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())
             with self._masked:
                 async with self._transport.post(
                     step.url, self._headers(key, wire), step.body, clock
@@ -236,9 +239,6 @@ class HttpProvider:
         names = self._last_names[1]
         return Incoming(reply, wire.make_reader(read_error), assembler, clock, read_error, names)
 
-    def _clock(self, request: ChatRequest, began: float | None = None) -> StreamClock:
-        return StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time(), began)
-
     def _wire_of(self, model: str) -> WireFormat:
         for pattern, wire in self._of_models:
             if pattern.search(model):
@@ -279,7 +279,7 @@ class HttpProvider:
                 payload,
                 now=time.time(),
                 secrets=route.secrets(),
-                host=route.host,
+                host=self._host,
             )
 
         return read_error
@@ -294,8 +294,8 @@ class HttpProvider:
             self._limiter.hold(error.retry_after_s)
 
     def _priced(self, request: ChatRequest, response: ChatResponse) -> ChatResponse:
-        usage = response.usage
-        cost = cost_usd(usage, self._route.price(request.model))
+        usage, price = response.usage, self._route.price(request.model)
+        cost = None if price is None else cost_usd(usage, price)
         if usage is None or cost is None or usage.cost_usd is not None:
             return response
         return msgspec.structs.replace(response, usage=msgspec.structs.replace(usage, cost_usd=cost))
@@ -306,11 +306,9 @@ def _settle(permit: Permit, usage: Usage | None) -> None:
         permit.settle(usage.input_tokens + (usage.output_tokens or 0))
 
 
-def _refuse_empty(response: ChatResponse, host: str, *, overflowed: bool) -> None:
-    """Raises `ProviderError` for a response with nothing in it that a conversation could hold. `overflowed`
-    says that its prompt was larger than the model's window, which the host let pass."""
-    if response.unfinished_calls or not is_blank(response.message):
-        return
+def _empty(response: ChatResponse, host: str, *, overflowed: bool) -> ProviderError:
+    """What a response is that has nothing in it that a conversation could hold. `overflowed` says that its
+    prompt was larger than the model's window, which the host let pass."""
     what = "only reasoning" if response.message.reasoning else "neither text nor calls"
     match response.finish:
         case _ if overflowed or response.message.finish_reason == _WINDOW_FULL:
@@ -321,7 +319,7 @@ def _refuse_empty(response: ChatResponse, host: str, *, overflowed: bool) -> Non
             kind, why = ErrorKind.OUTPUT_CAP, "the output limit was reached before it; raise max_tokens"
         case _:
             kind, why = ErrorKind.SERVER, f"it finished with {response.message.finish_reason!r}"
-    raise ProviderError(f"{host} sent an empty answer ({what}): {why}", kind=kind, status=200)
+    return ProviderError(f"{host} sent an empty answer ({what}): {why}", kind=kind, status=200)
 
 
 async def _whole_body(reply: Reply, clock: StreamClock) -> bytes:

@@ -84,6 +84,8 @@ _CAMEL = {
 
 def without_refused(request: ChatRequest, refused: frozenset[str]) -> ChatRequest:
     """`request` itself, or a copy whose fields for the `refused` parameters are left to the host."""
+    if not refused:
+        return request
     changes: dict[str, object] = {}
     for name in refused:
         changes.update(DROPPABLE.get(name, {}))

@@ -61,19 +61,19 @@ class StreamClock:
         self._limit = timeouts.first_event_s
         self._deadline = _at(now, self._limit)
         self._fresh = False
-        self._what = f"no event came within {self._limit} s (first_event_s)"
+        self._what = "no event came within {} s (first_event_s)"
 
     def event_came(self) -> None:
         """The answer goes on."""
         self._limit = self._timeouts.between_events_s
         self._fresh = True
-        self._what = f"no further event came within {self._limit} s (between_events_s)"
+        self._what = "no further event came within {} s (between_events_s)"
 
     def finish_came(self) -> None:
         """The answer is whole; only its end is missing."""
         self._limit = self._timeouts.after_finish_s
         self._fresh = True
-        self._what = f"the stream was not closed within {self._limit} s (after_finish_s)"
+        self._what = "the stream was not closed within {} s (after_finish_s)"
 
     def end_came(self) -> None:
         """Nothing is missing: a moment for the connection to end tidily, so that it can be used again."""
@@ -95,7 +95,7 @@ class StreamClock:
         """What it means that the deadline passed."""
         if self._total is not None and (self._deadline is None or self._total <= self._deadline):
             return f"the whole answer took longer than {self._timeouts.total_s} s (total_s)"
-        return self._what
+        return self._what.format(self._limit)
 
 
 def _at(now: float, seconds: float | None) -> float | None:

@@ -85,7 +85,8 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
             plain = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
-            return _strictest([plain, *self._judge_typed(tool, arguments)])
+            typed = list(self._judge_typed(tool, arguments))
+            return _strictest([plain, *typed]) if typed else plain
         return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
 
     def checked(self) -> ApprovalPolicy:
@@ -109,8 +110,10 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         read as one is no reason to ask."""
         for name in self.typed_arguments:
             owner, _, argument = name.rpartition(".")
+            if owner != tool:
+                continue
             text = arguments.get(argument)
-            if owner != tool or not isinstance(text, str):
+            if not isinstance(text, str):
                 continue
             lines = [line for line in text.splitlines() if line.strip()]
             commands = _readable(text) or [command for line in lines for command in _words_of_prose(line)]

@@ -33,7 +33,7 @@ def build_executor(toolsets: Sequence[str], options: ExecutorOptions) -> ToolExe
         name = toolset.name
         if name in given and supports(toolset, SupportsSettings):
             toolset.configure(given.pop(name))
-    settings = ExecutorSettings.from_mapping(given)
+    settings = ExecutorSettings.from_mapping(given) if given else None
     secrets = options.secrets
     if mcp is not None:
         toolset, further = mcp

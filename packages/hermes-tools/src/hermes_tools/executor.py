@@ -98,7 +98,7 @@ class Executor:
         self._guides = [one for one in self._toolsets if supports(one, SupportsGuidance)]
         self._closers = [one for one in self._toolsets if supports(one, SupportsClose)]
         self._own_tools = tuple(own_tools)
-        self._settings = (settings or ExecutorSettings()).checked()
+        self._settings = ExecutorSettings() if settings is None else settings.checked()
         known = own_secrets() if environment is None else secret_values(environment)
         self._masker = SecretMasker({*known, *secrets})
         self._redaction = Redaction(self._masker)

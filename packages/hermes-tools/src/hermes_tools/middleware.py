@@ -127,6 +127,8 @@ def place(stations: Sequence[Station], own: Sequence[Middleware | Insert]) -> tu
     Raises `UnknownNameError` for a station that does not exist, `ConfigurationError` for an `Insert` that
     names two, and for a middleware that is no async callable.
     """
+    if not own:
+        return tuple(stations)
     names = [station.name for station in stations]
     before: dict[str, list[Station]] = {name: [] for name in names}
     after: dict[str, list[Station]] = {name: [] for name in names}

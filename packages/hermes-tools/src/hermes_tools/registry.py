@@ -81,9 +81,7 @@ class ToolRegistry:
                 limits = (tool.timeout_s, tool.output_limit)
             self._tools[name] = RegisteredTool(tool, schema, *limits)
         self.specs: tuple[ToolSpec, ...] = tuple(entry.tool.spec for entry in self._tools.values())
-        self._normalised: dict[str, list[str]] = {}
-        for name in self._tools:
-            self._normalised.setdefault(normalised_name(name), []).append(name)
+        self._normalised: dict[str, list[str]] | None = None
 
     def __len__(self) -> int:
         return len(self._tools)
@@ -98,9 +96,17 @@ class ToolRegistry:
         nothing but case, dashes and words like `functions.` or `_tool`. None for anything else."""
         found = self._tools.get(name)
         if found is None and name:
-            candidates = self._normalised.get(normalised_name(name), [])
+            candidates = self._by_normalised_name().get(normalised_name(name), [])
             found = self._tools[candidates[0]] if len(candidates) == 1 else None
         return found
+
+    def _by_normalised_name(self) -> dict[str, list[str]]:
+        """Made when a model first writes a name that no tool has: most never do."""
+        if self._normalised is None:
+            self._normalised = {}
+            for name in self._tools:
+                self._normalised.setdefault(normalised_name(name), []).append(name)
+        return self._normalised
 
     def near(self, name: str) -> tuple[str, ...]:
         """The names most like `name`, the nearest first."""

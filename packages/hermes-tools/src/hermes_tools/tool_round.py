@@ -83,7 +83,7 @@ class ToolRound:
         self._pending: dict[int, PendingApproval] = {}
         self._budget = RoundBudget(self._settings.round_limit, len(self._calls), Budgets.FLOOR)
         self._running: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self._interrupted = context.interrupt.requested
         self._stopped = False
         self._failure: BaseException | None = None
@@ -144,8 +144,8 @@ class ToolRound:
             while waiting and len(self._running) < self._settings.parallel_limit:
                 call = waiting.popleft()
                 call.task = self._own(self._run_call(call))
-            await self._changed.wait()
-            self._changed.clear()
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
             if self._failure is not None:
                 raise self._failure
 
@@ -328,11 +328,16 @@ class ToolRound:
                 logger.warning("a tool that was left behind failed: %r", error)
             return
         self._running.discard(task)
-        self._changed.set()
+        self._go_on()
         if self._failure is None and not self._stopped:
             if task.cancelled():
                 error = HermesError("a result could not be handed on: the task that did it was cancelled")
             self._failure = error
+
+    def _go_on(self) -> None:
+        """What runs is another now: who waits for that looks at it."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _on_interrupt(self) -> None:
         self._interrupted = True
@@ -358,7 +363,7 @@ class ToolRound:
         self._dispatch.abandoned.add(call.task)
         limit_s = self._settings.stop_limit_s
         logger.warning("tool %s did not end within %g s and was left behind", call.call.name, limit_s)
-        self._changed.set()
+        self._go_on()
         if not self._stopped:
             call.task = self._own(self._settle_abandoned(call))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Awaitable
-from contextlib import aclosing
 from typing import assert_never
 
 from hermes_loop.accounting import account_for
@@ -81,7 +80,7 @@ async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdic
     assembled = assemble_api_request(turn, deps.settings)
     log_phase(turn, "assemble_api_request", assembled)
     request = apply_change(await transform_request(turn, deps, assembled), turn.change)
-    log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}")
+    log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}" if turn.logged else "")
     gate = await run_preflight_gate(turn, deps, request)
     log_phase(turn, "run_preflight_gate", gate)
     match gate:
@@ -205,7 +204,7 @@ def _ended(verdict: AttemptVerdict) -> ModelCallEnded:
 async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
     """The stream is closed before this returns, on every path, and nothing that an attempt still
     says after its end reaches anyone. A bug of a provider is a failure where another may answer."""
-    turn.attempt_text = ""
+    turn.attempt_parts.clear()
     this = turn.live_attempt = object()
     response: ChatResponse | None = None
     with turn.interrupt.scope():
@@ -214,14 +213,17 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
                 await _open(turn, deps)
             turn.api_calls += 1
             turn.used.api_calls += 1
-            async with aclosing(turn.route.provider.stream(request)) as events:
-                async for event in events:
+            stream = turn.route.provider.stream(request)
+            try:
+                async for event in stream:
                     if isinstance(event, ResponseDone):
                         response = event.response
                     elif turn.events.listened_to:
                         await show(turn, event, this)
                     elif isinstance(event, TextDelta):
                         turn.attempt_parts.append(event.text)
+            finally:
+                await stream.aclose()
         except ProviderError as error:
             return Failed(error)
         except Exception as error:  # a bug of this provider: another route may answer

@@ -11,8 +11,11 @@ __all__ = ["save_owed", "stop_for_store_error"]
 
 async def save_owed(turn: TurnState) -> Proceed | Stop:
     """Make everything durable that is owed; Stop when the store can not."""
+    journal = turn.conversation.journal
+    if journal.store is None:
+        return Proceed()
     try:
-        await turn.conversation.journal.save(turn.lease.token)
+        await journal.save(turn.lease.token)
     except StoreError as error:
         return stop_for_store_error(turn, error)
     return Proceed()

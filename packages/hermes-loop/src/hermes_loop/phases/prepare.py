@@ -14,7 +14,7 @@ __all__ = ["prepare_iteration"]
 async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
     """Steer notes become user messages at this boundary, durable before the model sees them."""
     turn.step_usage = None
-    turn.attempt_text = ""
+    turn.attempt_parts.clear()
     turn.steps += 1
     await turn.events.emit(StepStarted(turn.steps))
     if turn.summary_call or not deps.steering.waiting:

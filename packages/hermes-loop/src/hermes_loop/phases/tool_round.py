@@ -34,7 +34,7 @@ Work = Callable[[RoundContext], Awaitable[RoundOutcome]]
 
 async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMessage) -> ToolRoundVerdict:
     """The calls are durable before any of them runs; a write that fails ends the turn with no tool run."""
-    turn.attempt_text = ""
+    turn.attempt_parts.clear()
     turn.tools_started = False
     record = turn.conversation.open_tool_round(turn.next_uid(), message)
     saved = await save_owed(turn)

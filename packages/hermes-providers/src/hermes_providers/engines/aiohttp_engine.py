@@ -9,7 +9,7 @@ import asyncio
 import os
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -152,13 +152,17 @@ class AiohttpTransport:
             bound.turns.end()
             await finish(bound.close(), _CLEAN_UP_S)
 
+    @property
+    def bound(self) -> _Bound | None:
+        """What belongs to the loop that runs now, where it was used before."""
+        return self._bounds.get(asyncio.get_running_loop())
+
     async def ready(self) -> _Bound:
         """What belongs to the loop that runs now."""
-        loop = asyncio.get_running_loop()
-        bound = self._bounds.get(loop)
+        bound = self.bound
         if bound is None:
             await self._forget_closed_loops()
-            bound = self._bounds[loop] = _Bound(self._options, self._timeout)
+            bound = self._bounds[asyncio.get_running_loop()] = _Bound(self._options, self._timeout)
         return bound
 
     async def _forget_closed_loops(self) -> None:
@@ -190,11 +194,12 @@ class _Exchange:
         self._clock = clock
 
     async def __aenter__(self) -> Reply:
-        self._bound = bound = await self._transport.ready()
-        await bound.turns.take(self._clock)
+        self._bound = bound = self._transport.bound or await self._transport.ready()
+        if not bound.turns.take_free():
+            await bound.turns.take(self._clock)
         self._patience = Patience()
         try:
-            self._response = await self._patience.within(self._clock, self._send(bound))
+            self._response = await self._patience.within(self._clock, self._sent(bound))
         except BaseException as error:
             self._patience.end()
             bound.turns.give_back()
@@ -216,14 +221,16 @@ class _Exchange:
         finally:
             self._bound.turns.give_back()
 
-    async def _send(self, bound: _Bound) -> aiohttp.ClientResponse:
-        """The head of the answer. Raises aiohttp's errors."""
-        way, body = bound.way(self._url), self._body
-        own = {"content-length": str(len(body))} if len(body) > _WHOLE_BYTES else {}
-        return await way.session.post(
+    def _sent(self, bound: _Bound) -> Awaitable[aiohttp.ClientResponse]:
+        """The head of the answer, once it came. Raises aiohttp's errors."""
+        way, body, headers = bound.way(self._url), self._body, self._headers
+        is_large = len(body) > _WHOLE_BYTES
+        if is_large:
+            headers = {**headers, "content-length": str(len(body))}
+        return way.session.post(
             self._url,
-            headers={**self._headers, **own, **way.headers} if own or way.headers else self._headers,
-            data=body if len(body) <= _WHOLE_BYTES else _pieces(body),
+            headers={**headers, **way.headers} if way.headers else headers,
+            data=_pieces(body) if is_large else body,
             allow_redirects=False,
             proxy=way.proxy,
             proxy_headers=way.proxy_headers,

@@ -112,10 +112,16 @@ class Turns:
         self._ended = False
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
+    def take_free(self) -> bool:
+        """Take a turn that is free; whether there was one."""
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
     async def take(self, clock: StreamClock) -> None:
         """Wait for a turn. Raises `ProviderError` (timeout; transport where `end` came first)."""
-        if self._free:
-            self._free -= 1
+        if self.take_free():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = None

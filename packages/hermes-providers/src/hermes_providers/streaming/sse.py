@@ -21,7 +21,7 @@ class EventTooLargeError(ValueError):
     """One event, or one line, is larger than the reader's bound."""
 
 
-class ServerSentEvent(Struct, frozen=True):
+class ServerSentEvent(Struct, frozen=True, gc=False):
     """One event. `name` is "" unless the stream names it; `data` holds its data lines joined by LF.
 
     `terminated` is False for what was left when the stream ended without the blank line.
@@ -104,16 +104,17 @@ class SSEParser:
         if b"\r" in chunk or len(chunk) + self._line_size > self._limit:
             return None
         whole = b"".join((*self._line, chunk)) if self._line else chunk
-        *events, rest = whole.split(b"\n\n")
-        if not events or 2 * len(events) != chunk.count(b"\n"):
+        end = whole.rfind(b"\n\n")
+        if end < 0 or not whole.startswith(b"data: "):
             return None
-        begun = whole.startswith(b"data: ") + whole.count(b"\n\ndata: ")
-        if begun - rest.startswith(b"data: ") != len(events):
+        found = whole[6:end].split(b"\n\ndata: ")
+        if 2 * len(found) != chunk.count(b"\n"):  # there are line ends beside those between them
             return None
+        rest = whole[end + 2 :]
         self._line = [rest] if rest else []
         self._line_size = len(rest)
         self._size = 0
-        return [ServerSentEvent(event[6:]) for event in events]
+        return list(map(ServerSentEvent, found))
 
     def close(self) -> list[ServerSentEvent]:
         """What was left when the stream ended, as one unterminated event, if there is any."""
