@@ -107,9 +107,10 @@ class TurnBudget:
     @property
     def spent(self) -> Spent | None:
         """Which budget is spent by now; None when another model call may be made."""
-        spent = self.spent_by_use
-        if spent is not None:
-            return spent
+        if self.limits is not NO_LIMITS:
+            spent = self.spent_by_use
+            if spent is not None:
+                return spent
         if self._own_used >= self._own:
             return Spent("max_iterations", f"the limit of {self._own} model calls is reached")
         if self._shared is not None and not self._shared.remaining:

@@ -186,9 +186,12 @@ _NEVER_NONE: Final = frozenset({"lease_ttl_s", "source"})
 
 def check_agent_arguments(given: Mapping[str, object]) -> None:
     """The arguments of `AIAgent`, by name, each for itself. Raises `ConfigurationError`."""
+    for name in _NEVER_NONE:
+        if given[name] is None:
+            _CHECKS[name](name, None)
     for name, check in _CHECKS.items():
         value = given[name]
-        if value is None and name not in _NEVER_NONE:
+        if value is None:
             continue
         if not isinstance(value, bool) or check is check_callback:
             check(name, value)

@@ -44,7 +44,7 @@ class Conversation:
         self._estimated = 0
         self._rows: list[JsonObject] = []
         self._rows_of: MessageLog | None = None
-        self._tool_rows: list[JsonObject] = []
+        self._tool_rows: Sequence[JsonObject] = ()
         self._tool_rows_of: tuple[ToolSpec, ...] = ()
 
     @property

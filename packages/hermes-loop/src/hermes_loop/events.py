@@ -247,22 +247,22 @@ class TurnEvents:
         interrupt: InterruptFlag | None = None,
     ) -> None:
         self._callbacks = callbacks
-        self._plain: list[StreamCallback] = []
-        self._resettable: list[tuple[StreamCallback, SupportsStreamReset]] = []
+        self._plain: tuple[StreamCallback, ...] = ()
+        self._resettable: tuple[tuple[StreamCallback, SupportsStreamReset], ...] = ()
         for listener in (callbacks.stream_delta, stream_callback):
             if listener is not None:
                 reset = _as_resettable(listener)
                 if reset is None:
-                    self._plain.append(listener)
+                    self._plain = (*self._plain, listener)
                 else:
-                    self._resettable.append((listener, reset))
-        self._listeners = [listener for listener in (callbacks.event, sink) if listener is not None]
+                    self._resettable = (*self._resettable, (listener, reset))
+        self._listeners = tuple([listener for listener in (callbacks.event, sink) if listener is not None])
         given = [one for one in (*astuple(callbacks), stream_callback, sink) if one is not None]
         self.called_back: bool = bool(given)
         """Whether there is a callback, which may have to be waited for."""
         self.listened_to: bool = self.called_back
         """Whether anyone hears of anything; otherwise an event is not even made note of."""
-        self._watchers: list[Callable[[WatchedEvent], None]] = []
+        self._watchers: tuple[Callable[[WatchedEvent], None], ...] = ()
         self._interrupt = interrupt or InterruptFlag()
         self._shown = ShownText()
         self._turn_is_open = False
@@ -283,7 +283,7 @@ class TurnEvents:
     def watch(self, watcher: Callable[[WatchedEvent], None]) -> None:
         """Tell `watcher`, which must not raise, of everything from now on, in the task in which it happens
         and before anyone else."""
-        self._watchers.append(watcher)
+        self._watchers = (*self._watchers, watcher)
         self.listened_to = True
 
     def tell(self, event: WatchedEvent) -> None:

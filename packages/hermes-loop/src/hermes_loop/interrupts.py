@@ -16,6 +16,9 @@ AGAIN_S: Final = 1.0
 """How long what was cancelled may take to clean up before it is cancelled once more, in seconds."""
 
 
+_NO_LIMIT: Final = nullcontext()
+
+
 class InterruptFlag:
     """One turn's wish to stop. A new one is made for every turn, so a late interrupt reaches no other turn.
 
@@ -35,7 +38,7 @@ class InterruptFlag:
         """What the turn ends with: what the first request said."""
         self.text: str | None = None
         """Why, for a person; None where the reason says it all."""
-        self._event = asyncio.Event()
+        self._event: asyncio.Event | None = None
         self._scopes: dict[InterruptScope, None] = {}
         self._listeners: list[Callable[[], None]] = []
 
@@ -47,7 +50,8 @@ class InterruptFlag:
             self.reason, self.text = reason, text
         self.requested = True
         self.hard = self.hard or hard
-        self._event.set()
+        if self._event is not None:
+            self._event.set()
         for scope in tuple(self._scopes):
             scope.hear()
         for listener in self._listeners:
@@ -56,6 +60,10 @@ class InterruptFlag:
 
     async def wait(self) -> None:
         """Return once an interrupt is asked for."""
+        if self.requested:
+            return
+        if self._event is None:
+            self._event = asyncio.Event()
         await self._event.wait()
 
     def on_request(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -72,7 +80,7 @@ class InterruptFlag:
 
     def time_limit(self, seconds: float | None) -> AbstractContextManager[None]:
         """Interrupt the turn when the body runs longer than that; None is no limit."""
-        return nullcontext() if seconds is None else self._limited(seconds)
+        return _NO_LIMIT if seconds is None else self._limited(seconds)
 
     @contextmanager
     def _limited(self, seconds: float) -> Iterator[None]:

@@ -34,6 +34,7 @@ EXECUTOR: Final = "the tool executor"
 logger: logging.Logger = logging.getLogger(__name__)
 
 
+_CLOCK = SystemClock()
 _SPREAD = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
 
@@ -114,7 +115,7 @@ class Wiring:
             idle=as_idle(self.executor),
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
-            clock=SystemClock(),
+            clock=_CLOCK,
             rng=_SPREAD,
         )
 

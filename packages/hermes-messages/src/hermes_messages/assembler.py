@@ -56,7 +56,7 @@ from hermes_messages.exchange import (
 from hermes_messages.finish_words import finish_of_word
 from hermes_messages.messages import AssistantMessage, ToolCall
 from hermes_messages.parts import Origin, Replay
-from hermes_messages.think_tags import Piece, Remainder, ThinkTagSplitter
+from hermes_messages.think_tags import NOTHING_HELD, Piece, Remainder, ThinkTagSplitter
 from hermes_messages.usage import Usage
 
 __all__ = ["StreamAssembler"]
@@ -133,8 +133,8 @@ class StreamAssembler:
         """The text held back as a possible tag. Call it before `finish` when no finish delta came."""
         if self._splitter is None:
             return []
-        cut_off = finish_of_word(self._finish_word) in _CUT_SHORT
-        return self._release(self._splitter.finish(cut_off=cut_off))
+        rest = self._splitter.finish(cut_off=finish_of_word(self._finish_word) in _CUT_SHORT)
+        return [] if rest is NOTHING_HELD else self._release(rest)
 
     def finish(self, *, complete: bool = True) -> ChatResponse:
         """The response. `complete=False`: the stream ended without its end mark; without a finish word of
@@ -142,15 +142,16 @@ class StreamAssembler:
 
         The message may be blank, which no transcript takes: judging that is the caller's.
         """
-        if not self._finished:
-            if self._splitter is not None:
-                cut_off = not complete or finish_of_word(self._finish_word) in _CUT_SHORT
-                self._release(self._splitter.finish(cut_off=cut_off))
-            self._finished = True
         said = finish_of_word(self._finish_word)
         if said is None and not complete:
             said = FinishReason.LENGTH
         cut_short = said in _CUT_SHORT
+        if not self._finished:
+            if self._splitter is not None:
+                rest = self._splitter.finish(cut_off=cut_short or not complete)
+                if rest is not NOTHING_HELD:
+                    self._release(rest)
+            self._finished = True
         calls, unfinished = self._sort_calls(strict=cut_short or not complete, cut_short=cut_short)
         return ChatResponse(
             message=AssistantMessage(

@@ -27,10 +27,11 @@ without a closing tag all of the text is reasoning, as above.
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Piece", "Remainder", "ThinkTagSplitter"]
+__all__ = ["NOTHING_HELD", "Piece", "Remainder", "ThinkTagSplitter"]
 
 _NAMES = ("think", "thinking", "reasoning_scratchpad")
 _FENCES = ("```", "~~~")
@@ -56,7 +57,7 @@ class Remainder(Struct, frozen=True):
     reclaimed: str = ""
 
 
-_NOTHING = Remainder()
+NOTHING_HELD: Final = Remainder()
 
 
 class ThinkTagSplitter:
@@ -110,7 +111,7 @@ class ThinkTagSplitter:
         """
         if not (self._depth or self._held or self._blank):
             self._at_line_start = False
-            return _NOTHING
+            return NOTHING_HELD
         held, self._held = self._held, ""
         reclaimed = ""
         if self._depth:

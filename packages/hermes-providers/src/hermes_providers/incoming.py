@@ -105,14 +105,15 @@ class Incoming:
         if not server_events:
             return told
         self._any_event = True
-        was_finished, was_done = self._reader.finished, self._reader.done
+        reader = self._reader
+        was_finished, was_done = reader.finished, reader.done
         self._assemble(server_events, told)
         if self._failure is not None:
             return told
-        if self._reader.done:
+        if reader.done:
             if not was_done:
                 self._clock.end_came()
-        elif not self._reader.finished:
+        elif not reader.finished:
             self._clock.event_came()
         elif not was_finished:
             self._clock.finish_came()
@@ -149,7 +150,8 @@ class Incoming:
                 self._failure = self._early_end()
         if self._failure is None:
             deltas += self._reader.close()
-            told += self._tell(deltas)
+            if deltas:
+                told += self._tell(deltas)
         return told
 
     def _tell(self, deltas: list[Delta]) -> list[StreamEvent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from hermes_messages import ConfigurationError, HermesError, ToolCall, ToolMessage, ToolSpec, parse_arguments
 from hermes_messages.abilities import supports
@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # most agents have no checkpoints and no container
     from hermes_tools.containers.settings import ContainerSettings
 
 __all__ = ["Executor", "SupportsClose", "SupportsGuidance"]
+
+P = TypeVar("P")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -94,9 +96,9 @@ class Executor:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._toolsets = tuple(toolsets)
-        self._refreshers = [one for one in self._toolsets if supports(one, SupportsRefresh)]
-        self._guides = [one for one in self._toolsets if supports(one, SupportsGuidance)]
-        self._closers = [one for one in self._toolsets if supports(one, SupportsClose)]
+        self._refreshers = _those_that(self._toolsets, SupportsRefresh)
+        self._guides = _those_that(self._toolsets, SupportsGuidance)
+        self._closers = _those_that(self._toolsets, SupportsClose)
         self._own_tools = tuple(own_tools)
         self._settings = ExecutorSettings() if settings is None else settings.checked()
         known = own_secrets() if environment is None else secret_values(environment)
@@ -320,6 +322,11 @@ class Executor:
             self._registry = ToolRegistry(usable)
             self._seen = [(tool, tool.spec) for tool in usable]
         return self._registry, tuple(absent)
+
+
+def _those_that(toolsets: tuple[Toolset, ...], protocol: Callable[..., P]) -> tuple[P, ...]:
+    """The toolsets with an ability."""
+    return tuple([one for one in toolsets if supports(one, protocol)]) if toolsets else ()
 
 
 def _engine_of(container: ContainerSettings | None) -> ContainerEngine | None:

@@ -94,7 +94,7 @@ class ToolRound:
         watch = InterruptWatch(self._context.interrupt, self._on_interrupt)
         try:
             for group in plan_groups([self._class_of(state) for state in states]):
-                await self._run_group(deque(states[index] for index in group))
+                await self._run_group(deque(map(states.__getitem__, group)))
             await self._settle_pending_if_interrupted()
         except BaseException:
             self._stop_all()
@@ -106,8 +106,8 @@ class ToolRound:
                     await self._end(watch)
             finally:
                 self._let_go()
-        pending = tuple(self._pending[position] for position in sorted(self._pending))
-        return RoundOutcome(results=tuple(self._results), pending=pending)
+        pending = [self._pending[position] for position in sorted(self._pending)] if self._pending else ()
+        return RoundOutcome(results=tuple(self._results), pending=tuple(pending))
 
     async def _end(self, watch: InterruptWatch) -> None:
         try:

@@ -67,6 +67,8 @@ class HalfCharacters:
 
     def rest(self) -> list[Delta]:
         """The halves whose others never came."""
+        if not self._held:
+            return []
         held, self._held = self._held, {}
         rest: list[Delta] = []
         for (kind, index), half in held.items():

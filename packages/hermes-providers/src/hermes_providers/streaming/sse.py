@@ -119,6 +119,8 @@ class SSEParser:
     def close(self) -> list[ServerSentEvent]:
         """What was left when the stream ended, as one unterminated event, if there is any."""
         events: list[ServerSentEvent] = []
+        if not (self._line or self._data):
+            return events
         if self._line:
             line = b"".join(self._line)
             self._line.clear()
