@@ -130,11 +130,13 @@ class CallTable:
     def assign_id(self, call: OpenCall) -> None:
         """Fix the id under which the call is known from now on: the host's, made unique, or a made one."""
         wanted = call.host_id or f"call_{call.place}"
-        chosen, number = wanted, self._next_number.get(wanted, 2)
-        while chosen in self._used_ids:
-            chosen = f"{wanted}_{number}"
-            number += 1
-        self._next_number[wanted] = number
+        chosen = wanted
+        if wanted in self._used_ids:
+            number = self._next_number.get(wanted, 2)
+            while chosen in self._used_ids:
+                chosen = f"{wanted}_{number}"
+                number += 1
+            self._next_number[wanted] = number
         self._used_ids.add(chosen)
         call.id = chosen
 

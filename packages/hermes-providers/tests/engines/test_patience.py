@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 
 import pytest
 
@@ -23,9 +24,11 @@ class Later:
         self.loop.time = lambda: self._time() + self._ahead_s  # type: ignore[method-assign]
         self.loop.call_at = self._counted  # type: ignore[method-assign, assignment]
 
-    def _counted(self, when: float, callback: Callable[..., object]) -> asyncio.TimerHandle:
+    def _counted(
+        self, when: float, callback: Callable[..., object], context: Context | None = None
+    ) -> asyncio.TimerHandle:
         self.timers += 1
-        return self._call_at(when, callback)
+        return self._call_at(when, callback, context=context)
 
     async def move(self, seconds: float) -> None:
         """Let so much time go by, and whatever follows of that happen."""

@@ -315,7 +315,7 @@ class ToolRound:
     # -- tasks and how they are stopped -------------------------------------------------------------------
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return task

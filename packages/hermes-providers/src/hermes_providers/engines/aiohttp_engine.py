@@ -197,12 +197,11 @@ class _Exchange:
         self._bound = bound = self._transport.bound or await self._transport.ready()
         if not bound.turns.take_free():
             await bound.turns.take(self._clock)
-        self._patience = Patience()
+        self._patience = bound.turns.patience()
         try:
             self._response = await self._patience.within(self._clock, self._sent(bound))
         except BaseException as error:
-            self._patience.end()
-            bound.turns.give_back()
+            bound.turns.give_back(self._patience)
             if isinstance(error, _FAILURES):
                 raise _provider_error(error, urlsplit(self._url).netloc) from error
             raise
@@ -214,12 +213,11 @@ class _Exchange:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._patience.end()
         try:
             if not self._response.closed:  # one that was read to its end has given its connection back
                 self._response.close()
         finally:
-            self._bound.turns.give_back()
+            self._bound.turns.give_back(self._patience)
 
     def _sent(self, bound: _Bound) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, once it came. Raises aiohttp's errors."""

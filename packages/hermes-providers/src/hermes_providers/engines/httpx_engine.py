@@ -67,8 +67,9 @@ class HttpxTransport:
         target = _target(url)
         keep = self._options.keeps(url)
         await pool.turns.take(clock)
+        patience = pool.turns.patience()
         try:
-            connection, reply, patience = pool.take(target), None, Patience()
+            connection, reply = pool.take(target), None
             try:
                 # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
                 last = not (keep or self._options.http2)
@@ -84,12 +85,11 @@ class HttpxTransport:
                     raise _provider_error(error, target.host) from error
                 yield reply
             finally:
-                patience.end()
                 pool.give_back(connection, keep=keep and reply is not None and reply.tidy)
                 if reply is not None and not reply.tidy:
                     await reply.end()
         finally:
-            pool.turns.give_back()
+            pool.turns.give_back(patience)
 
     async def close(self) -> None:
         """Close all connections; requests that run, or wait for one, end with a `ProviderError`."""

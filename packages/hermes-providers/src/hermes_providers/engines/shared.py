@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Mapping
+from contextvars import Context
 from functools import lru_cache
 from typing import Literal, TypeVar
 
@@ -22,16 +23,18 @@ KEEP_S = 30.0
 
 
 class Patience:
-    """Ends the waits of one request when its clock allows no more. One at a time.
+    """Ends waits when their clock allows no more. One at a time: those of a request, then those of another.
 
     One timer serves them all. It is set anew only for a wait that has to end sooner than it would ring; where
-    it rings too early, it moves itself. So the many waits of a long answer cost no timer each.
+    it rings too early, it moves itself. So neither the many waits of a long answer nor many requests cost a
+    timer each.
     """
 
-    __slots__ = ("_deadline", "_loop", "_rings_at", "_rung", "_task", "_timer")
+    __slots__ = ("_context", "_deadline", "_loop", "_rings_at", "_rung", "_task", "_timer")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._context = Context()  # that of a request would live as long as the timer
         self._task: asyncio.Task[object] | None = None
         self._deadline = 0.0
         self._rings_at = 0.0
@@ -71,7 +74,7 @@ class Patience:
         if self._timer is not None:
             self._timer.cancel()
         self._rings_at = deadline
-        self._timer = self._loop.call_at(deadline, self._ring)
+        self._timer = self._loop.call_at(deadline, self._ring, context=self._context)
 
     def _ring(self) -> None:
         self._timer = None
@@ -108,6 +111,7 @@ class Turns:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._patient: list[Patience] = []
         self._free = limit
         self._ended = False
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
@@ -139,14 +143,25 @@ class Turns:
             what = "the connections were closed while a request waited for one; it was not sent"
             raise ProviderError(what, kind=ErrorKind.TRANSPORT)
 
+    def patience(self) -> Patience:
+        """What ends the waits of a request that has a turn: what a request before it left, if there is."""
+        return self._patient.pop() if self._patient else Patience()
+
     def end(self) -> None:
         """The connections are closed: whoever waits for one gets none."""
         self._ended = True
+        while self._patient:
+            self._patient.pop().end()
         while self._waiting:
             wake(self._waiting.popitem(last=False)[0])
 
-    def give_back(self) -> None:
-        """The turn is over; the first of those who wait has it now."""
+    def give_back(self, patience: Patience | None = None) -> None:
+        """The turn is over, and what ended its waits is free; the first of those who wait has it now."""
+        if patience is not None:
+            if self._ended:
+                patience.end()
+            else:
+                self._patient.append(patience)
         while self._waiting:
             turn, _ = self._waiting.popitem(last=False)
             if not turn.done():

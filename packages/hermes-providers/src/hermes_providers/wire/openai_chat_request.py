@@ -64,10 +64,13 @@ class ChatRequestBuilder(BodyBuilder):
         by_model = self._quirks.replay_field is not None or self._quirks.blind_models
         key = request.model if by_model else ""
         joined = self._joiners.of(key).join(request.history)
-        system = self._system(request, joined)
+        is_marked = self._is_marked(request.model)
+        system = self._system(request, joined) if joined.leading else b""
         if joined.misplaced or not system:
             check_sendable(joined)
-        edits = turn_markers(joined) if self._is_marked(request.model) else ()
+        if is_marked:
+            system = marked(system) if system else b""
+        edits = turn_markers(joined) if is_marked else ()
         front = (head, system, b"," if system and joined.size else b"")
         return joined.within(front, (b"]", tools, b"}"), edits)
 
@@ -78,7 +81,7 @@ class ChatRequestBuilder(BodyBuilder):
             leading = request.history[: len(joined.leading)]
             contents = [message.content for message in leading if isinstance(message, SystemMessage)]
             system = encode_system(contents, self._quirks)
-        return marked(system) if system and self._is_marked(request.model) else system
+        return system
 
     def _is_marked(self, model: str) -> bool:
         return model.startswith(self._quirks.cache_markers) and "cache_control" not in self._refusals.of(
