@@ -15,7 +15,8 @@ _ELSEWHERE = -1
 def account_for(turn: TurnState, used: RouteUsage, request: ChatRequest, response: ChatResponse) -> None:
     """Add an answer to the turn, to the route that gave it, and to the budget."""
     used.usage = add_usage(used.usage, response.usage)
-    turn.budget.add(response.usage, _estimate(turn, request, response))
+    is_limited = turn.budget.limits.tokens is not None
+    turn.budget.add(response.usage, _estimate(request, response) if is_limited else 0)
 
 
 def account_for_summary(
@@ -39,10 +40,9 @@ def _account_of(turn: TurnState, provider: Provider, model: str) -> RouteUsage:
     return turn.route_usage.setdefault(min(place, 0) - 1, elsewhere)
 
 
-def _estimate(turn: TurnState, request: ChatRequest, response: ChatResponse) -> int:
-    """Tokens of a call whose host did not tell; 0 where nobody asks."""
+def _estimate(request: ChatRequest, response: ChatResponse) -> int:
+    """Tokens of a call whose host did not tell, else 0."""
     usage = response.usage
-    is_told = usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
-    if is_told or turn.budget.limits.tokens is None:
+    if usage is not None and usage.input_tokens is not None and usage.output_tokens is not None:
         return 0
     return estimate_tokens(request.history, request.tools) + estimate_tokens([response.message])

@@ -71,6 +71,8 @@ def find_change(error: ProviderError, request: ChatRequest, made: RequestChange)
 
 def apply_change(request: ChatRequest, change: RequestChange) -> ChatRequest:
     """`request` itself where nothing was changed, else a changed copy."""
+    if change is NOTHING_CHANGED:
+        return request
     fields: dict[str, object] = {}
     for name in change.parameters & _FIELDS.keys():
         field, empty = _FIELDS[name]

@@ -127,7 +127,8 @@ async def _run_step(turn: TurnState, deps: TurnDeps) -> ToolRoundVerdict | TextV
         if isinstance(called, Stop):
             return _in_summary(turn, called)
         verdict = await _use_response(turn, deps, called)
-    await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
+    if turn.events.listened_to:
+        await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
     return verdict
 
 
@@ -139,8 +140,10 @@ def _suspended(verdict: Suspend) -> Stop:
 async def _use_response(
     turn: TurnState, deps: TurnDeps, completed: Completed
 ) -> ToolRoundVerdict | TextVerdict:
-    transformed = await transform_response(turn, deps, completed.response)
-    response = normalise_response(transformed, summary_call=turn.summary_call)
+    said = completed.response
+    if deps.hooks.transform_response:
+        said = await transform_response(turn, deps, said)
+    response = normalise_response(said, summary_call=turn.summary_call)
     log_phase(turn, "normalise_response", response)
     verdict: ToolRoundVerdict | TextVerdict
     match response:

@@ -77,7 +77,9 @@ class StreamAssembler:
         """
         self._origin = origin
         self._wire = wire
-        self._splitter = ThinkTagSplitter(starts_inside=starts_inside) if think_tags else None
+        self._think_tags = think_tags
+        self._starts_inside = starts_inside
+        self._splitter: ThinkTagSplitter | None = None  # made for the first text: many answers have none
         self._text: list[str] | None = None
         self._reasoning: list[str] | None = None
         self._refusal: list[str] | None = None
@@ -110,8 +112,8 @@ class StreamAssembler:
             case ToolCallChunk():
                 return self._feed_call(delta)
             case ReasoningChunk(text=text):
-                if text and self._text is None and self._splitter is not None:
-                    self._splitter = ThinkTagSplitter()
+                if text and self._text is None:
+                    self._starts_inside, self._splitter = False, None
                 return self._pieces([Piece(text, reasoning=True)])
             case UsageChunk(usage=usage):
                 self._usage = usage
@@ -177,9 +179,11 @@ class StreamAssembler:
             return []
         if not text.isspace():
             self._being_written = None
-        if self._splitter is None:
+        if not self._think_tags:
             self._text.append(text)
             return [TextDelta(text)]
+        if self._splitter is None:
+            self._splitter = ThinkTagSplitter(starts_inside=self._starts_inside)
         return self._pieces(self._splitter.feed(text))
 
     def _pieces(self, pieces: list[Piece] | tuple[Piece, ...]) -> list[StreamEvent]:

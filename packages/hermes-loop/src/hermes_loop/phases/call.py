@@ -79,7 +79,8 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
 async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdict:
     assembled = assemble_api_request(turn, deps.settings)
     log_phase(turn, "assemble_api_request", assembled)
-    request = apply_change(await transform_request(turn, deps, assembled), turn.change)
+    request = await transform_request(turn, deps, assembled) if deps.hooks.transform_request else assembled
+    request = apply_change(request, turn.change)
     log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}" if turn.logged else "")
     gate = await run_preflight_gate(turn, deps, request)
     log_phase(turn, "run_preflight_gate", gate)
@@ -108,7 +109,9 @@ async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) 
         log_phase(turn, "perform_api_call", attempt)
         match attempt:
             case Completed(response=response):
-                return await _kept_or_asked_elsewhere(turn, deps, attempt, response)
+                if response.finish is FinishReason.CONTENT_FILTER:
+                    return await _kept_or_asked_elsewhere(turn, deps, attempt)
+                return attempt
             case Stop():
                 return attempt
             case Failed(error=error):
@@ -151,12 +154,8 @@ async def _compress_as_refused(
             assert_never(unreachable)
 
 
-async def _kept_or_asked_elsewhere(
-    turn: TurnState, deps: TurnDeps, completed: Completed, response: ChatResponse
-) -> RetryLoopVerdict:
+async def _kept_or_asked_elsewhere(turn: TurnState, deps: TurnDeps, completed: Completed) -> RetryLoopVerdict:
     """An answer that the host's filter cut off is a refusal of this route: another one may answer."""
-    if response.finish is not FinishReason.CONTENT_FILTER:
-        return completed
     refusal = ProviderError("the host's content filter held the answer back", kind=ErrorKind.CONTENT_POLICY)
     return Recheck("content_policy", "route") if await fall_back(turn, deps, refusal) else completed
 

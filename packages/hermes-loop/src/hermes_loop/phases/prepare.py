@@ -16,7 +16,8 @@ async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
     turn.step_usage = None
     turn.attempt_parts.clear()
     turn.steps += 1
-    await turn.events.emit(StepStarted(turn.steps))
+    if turn.events.listened_to:
+        await turn.events.emit(StepStarted(turn.steps))
     if turn.summary_call or not deps.steering.waiting:
         return Proceed()
     notes = deps.steering.take()

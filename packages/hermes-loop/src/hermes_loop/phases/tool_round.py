@@ -25,7 +25,14 @@ from hermes_messages import (
 )
 from hermes_messages.abilities import supports
 from hermes_messages.approvals import ApprovalDecision, Later
-from hermes_messages.protocols import RoundContext, RoundOutcome, SupportsDecisions
+from hermes_messages.protocols import (
+    RoundContext,
+    RoundOutcome,
+    SupportsDecisions,
+    ToolCompleteCallback,
+    ToolProgressCallback,
+    ToolStartCallback,
+)
 
 __all__ = ["execute_calls", "note_failing_round", "resume_tool_round", "run_tool_round"]
 
@@ -137,16 +144,9 @@ async def execute_calls(
                 raise
         await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
 
-    async def tool_start(call: ToolCall) -> None:
-        await turn.events.emit(ToolStarted(call))
-
-    async def tool_progress(call: ToolCall, text: str) -> None:
-        await turn.events.emit(ToolProgressed(call, text))
-
-    async def tool_complete(call: ToolCall, result: ToolMessage) -> None:
-        await turn.events.emit(ToolEnded(call, _stored(record, call, result)))
-
-    told = turn.events.listened_to
+    tool_start, tool_progress, tool_complete = (
+        _callbacks(turn, record) if turn.events.listened_to else (None, None, None)
+    )
     context = RoundContext(
         session_id=turn.session_id,
         task_id=turn.task_id,
@@ -156,9 +156,9 @@ async def execute_calls(
         on_result=on_result,
         store=deps.store,
         agent_factory=deps.agent_factory,
-        tool_start=tool_start if told else None,
-        tool_progress=tool_progress if told else None,
-        tool_complete=tool_complete if told else None,
+        tool_start=tool_start,
+        tool_progress=tool_progress,
+        tool_complete=tool_complete,
         clarify=deps.callbacks.clarify,
         approval=deps.callbacks.approval,
         secrets=deps.routes.secrets(),
@@ -174,6 +174,23 @@ async def execute_calls(
     if not isinstance(outcome, RoundOutcome):
         raise TypeError(f"the tool executor must return a RoundOutcome, not {type(outcome).__name__}")
     return outcome
+
+
+def _callbacks(
+    turn: TurnState, record: RoundRecord
+) -> tuple[ToolStartCallback, ToolProgressCallback, ToolCompleteCallback]:
+    """What tells those who listen to the turn of its tools."""
+
+    async def tool_start(call: ToolCall) -> None:
+        await turn.events.emit(ToolStarted(call))
+
+    async def tool_progress(call: ToolCall, text: str) -> None:
+        await turn.events.emit(ToolProgressed(call, text))
+
+    async def tool_complete(call: ToolCall, result: ToolMessage) -> None:
+        await turn.events.emit(ToolEnded(call, _stored(record, call, result)))
+
+    return tool_start, tool_progress, tool_complete
 
 
 def _stored(record: RoundRecord, call: ToolCall, result: ToolMessage) -> ToolMessage:
