@@ -204,7 +204,7 @@ async def _once(turn: TurnState, hook: object, ability: str, work: Callable[[], 
     key = (id(hook), ability)
     if key in turn.hooks_done:
         return
-    turn.hooks_done.add(key)
+    turn.hooks_done |= {key}
     try:
         await _call(turn, hook, ability, work, None)
     except TurnStoppedError as error:

@@ -40,7 +40,7 @@ class InterruptFlag:
         """Why, for a person; None where the reason says it all."""
         self._event: asyncio.Event | None = None
         self._scopes: dict[InterruptScope, None] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     def request(
         self, *, hard: bool = False, reason: TurnExitReason = "interrupted", text: str | None = None
@@ -54,9 +54,9 @@ class InterruptFlag:
             self._event.set()
         for scope in tuple(self._scopes):
             scope.hear()
-        for listener in self._listeners:
+        listeners, self._listeners = self._listeners, ()
+        for listener in listeners:
             asyncio.get_running_loop().call_soon(listener)
-        self._listeners.clear()
 
     async def wait(self) -> None:
         """Return once an interrupt is asked for."""
@@ -71,12 +71,11 @@ class InterruptFlag:
         if self.requested:
             asyncio.get_running_loop().call_soon(listener)
             return lambda: None
-        self._listeners.append(listener)
+        self._listeners = (*self._listeners, listener)
         return lambda: self._forget(listener)
 
     def _forget(self, listener: Callable[[], None]) -> None:
-        if listener in self._listeners:
-            self._listeners.remove(listener)
+        self._listeners = tuple([known for known in self._listeners if known != listener])
 
     def time_limit(self, seconds: float | None) -> AbstractContextManager[None]:
         """Interrupt the turn when the body runs longer than that; None is no limit."""

@@ -32,12 +32,12 @@ class Steering:
     too late for a turn is the first thing that the next turn hands over."""
 
     def __init__(self) -> None:
-        self._notes: list[SteerNote] = []
+        self._notes: tuple[SteerNote, ...] = ()
 
     def add(self, text: str) -> SteerNote:
         """Take a note."""
         note = SteerNote(text)
-        self._notes.append(note)
+        self._notes = (*self._notes, note)
         return note
 
     @property
@@ -45,7 +45,7 @@ class Steering:
         """Whether any note was not delivered yet."""
         return bool(self._notes)
 
-    def take(self) -> list[SteerNote]:
+    def take(self) -> tuple[SteerNote, ...]:
         """All notes that were not delivered yet; whoever takes them delivers them."""
-        notes, self._notes = self._notes, []
+        notes, self._notes = self._notes, ()
         return notes

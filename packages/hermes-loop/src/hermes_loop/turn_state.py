@@ -150,7 +150,7 @@ class TurnState:
     route_failures: dict[int, ProviderError] = field(default_factory=dict)
     live_attempt: object | None = None
     note: str = ""
-    hooks_done: set[tuple[int, str]] = field(default_factory=set)
+    hooks_done: frozenset[tuple[int, str]] = frozenset()
     summary_call: bool = False
     spent: Spent | None = None
     empty_responses: int = 0

@@ -178,8 +178,8 @@ class _Run(_Pieces):
 
     def __init__(self) -> None:
         super().__init__()
-        self.leading: list[bytes] = []
-        self.leading_ends: list[int] = []
+        self.leading: tuple[bytes, ...] = ()
+        self.leading_ends: tuple[int, ...] = ()
         self.misplaced: int | None = None
         self.ends = array("Q")
         self.open = _OpenSegment()
@@ -283,7 +283,7 @@ class HistoryJoiner(_SegmentBytes):
             run = self._logs[log] = _Run()
         known = bisect_left(run.ends, logged)  # of the kept segments, those that end before the view does
         front = bisect_left(run.leading_ends, logged)
-        leading = run.leading[:front]
+        leading = [*run.leading[:front]]
         start = run.ends[known - 1] if known else run.leading_ends[front - 1] if front else 0
         before = run.letter_before(known)
         misplaced = run.misplaced is not None and run.misplaced <= start
@@ -295,8 +295,8 @@ class HistoryJoiner(_SegmentBytes):
                 if start + begin == len(leading):
                     leading.append(encoded)
                     if end < logged:
-                        run.leading[front:] = (encoded,)
-                        run.leading_ends.append(end)
+                        run.leading = (*run.leading[:front], encoded)
+                        run.leading_ends = (*run.leading_ends, end)
                         front += 1
                     continue
                 misplaced = misplaced or bool(encoded)

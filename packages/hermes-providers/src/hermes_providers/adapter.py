@@ -35,7 +35,7 @@ from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.classify import classify, overflowed_silently
-from hermes_providers.credentials import MaskedErrors, Secret
+from hermes_providers.credentials import MaskedErrors, Secret, mask_error
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
 from hermes_providers.prices import cost_usd
@@ -147,7 +147,7 @@ class HttpProvider:
             began = now = asyncio.get_running_loop().time()
             while True:
                 clock = StreamClock(self._route.timeouts_for(request), now, began)
-                with self._masked:
+                try:
                     async with self._transport.post(url, self._headers(key, wire), body, clock) as reply:
                         read_error = self._error_reader(reply)
                         if 200 <= reply.status < 300:
@@ -168,10 +168,11 @@ class HttpProvider:
                             body, now = rest, asyncio.get_running_loop().time()
                             continue
                         failure = read_error(await self._error_body(request, reply, began))
+                except ProviderError as error:
+                    mask_error(error, self._route.secrets())
+                    raise
                 self._learn(request, key, failure)
-                key, may_renew = await self._other_key(key, failure) if may_renew else None, False
-                if key is None:
-                    raise failure
+                key, may_renew = await self._other_key(key, failure, may_renew=may_renew), False
                 now = asyncio.get_running_loop().time()
             for event in incoming.flush():
                 yield event
@@ -208,14 +209,16 @@ class HttpProvider:
                     failure = self._error_reader(reply)(await self._error_body(request, reply))
             if failure.kind in _OF_THE_KEY:  # all else may be limited apart from answering
                 self._route.keys.report(key, failure)
-            key, may_renew = await self._other_key(key, failure) if may_renew else None, False
-            if key is None:
-                raise failure
+            key, may_renew = await self._other_key(key, failure, may_renew=may_renew), False
         return step
 
-    async def _other_key(self, refused: Secret | None, failure: ProviderError) -> Secret | None:
-        """Another key where that one was the reason of the failure, if there is one."""
-        return await self._route.keys.renew(refused) if failure.kind in _OF_THE_KEY else None
+    async def _other_key(self, refused: Secret | None, failure: ProviderError, *, may_renew: bool) -> Secret:
+        """Another key where that one was the reason of the failure. Raises the failure if there is none."""
+        asks = may_renew and failure.kind in _OF_THE_KEY
+        key = await self._route.keys.renew(refused) if asks else None
+        if key is None:
+            raise failure
+        return key
 
     def _admission(self, request: ChatRequest) -> AbstractAsyncContextManager[Permit | None]:
         if self._limiter is None:

@@ -21,6 +21,7 @@ __all__ = [
     "find_key",
     "join_url",
     "mask",
+    "mask_error",
     "query_secrets",
 ]
 
@@ -179,10 +180,11 @@ class MaskedErrors:
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, ProviderError):
-            _mask_error(error, self._secrets())
+            mask_error(error, self._secrets())
 
 
-def _mask_error(error: ProviderError, secrets: Iterable[str]) -> None:
+def mask_error(error: ProviderError, secrets: Iterable[str]) -> None:
+    """What `MaskedErrors` does to an error."""
     hidden = tuple(secrets)
     error.args = tuple(mask(part, hidden) if isinstance(part, str) else part for part in error.args)
     if any(mask(text := str(cause), hidden) != text for cause in _causes(error)):
