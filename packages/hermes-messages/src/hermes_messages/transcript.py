@@ -62,8 +62,9 @@ class Transcript:
         Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow, and
         `MessageFormatError` if it is no message at all (a dict: `messages_from_dicts` reads those).
         """
-        for error in _violations(message, len(self._log), self._state, self._open):
-            raise error
+        if not (isinstance(message, ToolMessage) and message.tool_call_id in self._open):
+            for error in _violations(message, len(self._log), self._state, self._open):
+                raise error
         self._state = TRANSITIONS[self._state][event_of(message, len(self._open))]
         match message:
             case AssistantMessage():

@@ -81,8 +81,10 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def judge(self, tool: str, arguments: JsonObject) -> Judgement:
         """What is to be done with a call of `tool`."""
-        named = [name for name in self.command_arguments if name in arguments]
-        lines = [line for name in named if (line := _command_line(arguments[name]))]
+        lines = []
+        if not arguments.keys().isdisjoint(self.command_arguments):
+            named = [name for name in self.command_arguments if name in arguments]
+            lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
             plain = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
             typed = list(self._judge_typed(tool, arguments))

@@ -44,6 +44,7 @@ class HttpxTransport:
         self._options = options or HttpOptions()
         self._extensions = {"timeout": {"connect": timeouts.connect_s}}
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
+        self._last_headers: tuple[Mapping[str, str], list[tuple[bytes, bytes]]] = ({}, [])
 
     async def open(self) -> None:
         """Check the options; connections are opened when they are needed. Raises `ConfigurationError` for a
@@ -74,7 +75,7 @@ class HttpxTransport:
                 # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
                 last = not (keep or self._options.http2)
                 host = headers.get("host", target.host)
-                sent = _own_headers(host, len(body), last=last) + _encoded(headers)
+                sent = _own_headers(host, len(body), last=last) + self._encoded(headers)
                 request = httpcore.Request(
                     "POST", target.url, headers=sent, content=body, extensions=self._extensions
                 )
@@ -97,6 +98,12 @@ class HttpxTransport:
         if pool is not None:
             pool.turns.end()
             await finish(pool.close(), _CLEAN_UP_S)
+
+    def _encoded(self, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+        """`headers` in bytes; made anew only for others than those of the last request."""
+        if headers != self._last_headers[0]:
+            self._last_headers = (dict(headers), _encoded(headers))
+        return self._last_headers[1]
 
     def _ready(self) -> Pool:
         loop = asyncio.get_running_loop()
