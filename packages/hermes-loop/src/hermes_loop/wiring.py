@@ -34,7 +34,6 @@ EXECUTOR: Final = "the tool executor"
 logger: logging.Logger = logging.getLogger(__name__)
 
 
-_CLOCK = SystemClock()
 _SPREAD = random.Random()  # noqa: S311 - spreads retries, guards nothing
 
 
@@ -115,7 +114,7 @@ class Wiring:
             idle=as_idle(self.executor),
             limits=TurnLimits(max_iterations=options.max_iterations),
             bounds=bounds,
-            clock=_CLOCK,
+            clock=SystemClock(),
             rng=_SPREAD,
         )
 
