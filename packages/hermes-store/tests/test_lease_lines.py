@@ -506,3 +506,27 @@ def test_turns_of_an_event_loop_that_is_gone_are_waited_for(tmp_path: Path) -> N
     asyncio.run(wait_for_ever())
     asyncio.run(go_on())
     place.__exit__(None, None, None)
+
+
+def test_a_store_that_is_closed_lets_its_turns_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are told, and the place in the queue of all stores is given up first."""
+    nothing_by_time(monkeypatch)
+
+    async def main(stores: Stores) -> None:
+        one, two = stores.dbs
+        held = await two.acquire_session_turn_lease("s", "holder", FOREVER_S)
+        waits = [asyncio.create_task(one.acquire_session_turn_lease("s", name, FOREVER_S)) for name in "abc"]
+        await stores.calm()
+        await one.close()
+        for wait in waits:
+            with pytest.raises(StoreClosedError, match="while a turn waited"):
+                await wait
+        await two.release_session_turn_lease(held)
+        token = await two.try_acquire_session_turn_lease("s", "next", FOREVER_S)
+        assert token is not None
+        await two.release_session_turn_lease(token)
+
+    with running(tmp_path / "s.db") as (runner, stores):
+        runner.run(main(stores))
