@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 import pytest
 
 from hermes_loop import AIAgent, UnexpectedOptionError
+from hermes_loop.options import read_effort
 from hermes_messages import (
     ConfigurationError,
     HermesError,
+    ReasoningEffort,
     TextPart,
     UserMessage,
 )
@@ -41,6 +44,12 @@ class TestOptions:
 
     def test_values_that_ask_for_nothing_are_fine(self) -> None:
         AIAgent(fallback_model=None, checkpoints_enabled=False, skip_memory=True, quiet_mode=True)
+
+    def test_every_effort_is_taken_in_both_forms(self) -> None:
+        for effort in get_args(ReasoningEffort):
+            assert read_effort({"enabled": True, "effort": effort}, None) == effort
+            assert read_effort(None, effort) == effort
+        assert read_effort({"enabled": False, "effort": "max"}, None) == "none"
 
     @pytest.mark.parametrize(
         "options",

@@ -18,6 +18,7 @@ from hermes_messages import (
     ErrorKind,
     MessageLog,
     ProviderError,
+    ReasoningEffort,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -261,6 +262,59 @@ def test_effort_goes_with_adaptive_thinking_and_is_low_where_it_can_not_be_off()
     assert body(HI, model="claude-opus-5", reasoning_effort="minimal")["output_config"] == {"effort": "low"}
     assert body(HI, model="claude-fable-5", reasoning_effort="none")["output_config"] == {"effort": "low"}
     assert "output_config" not in body(HI, model="claude-opus-5", reasoning_effort="none")
+
+
+@pytest.mark.parametrize(
+    ("model", "xhigh", "most"),
+    [
+        ("claude-opus-5-5", "xhigh", "max"),
+        ("claude-sonnet-5-5-20261001", "xhigh", "max"),
+        ("claude-haiku-5-5", "xhigh", "max"),
+        ("claude-fable-5-1", "xhigh", "max"),
+        ("claude-fable-5", "xhigh", "max"),
+        ("claude-opus-4.8", "xhigh", "max"),
+        ("claude-opus-4-6", "max", "max"),
+        ("claude-sonnet-4-6", "max", "max"),
+        ("claude-mythos-preview", "max", "max"),
+    ],
+)
+def test_effort_above_high_is_one_that_the_model_has_with_room_to_think(
+    model: str, xhigh: str, most: str
+) -> None:
+    asked: tuple[tuple[ReasoningEffort, str], ...] = (("xhigh", xhigh), ("max", most))
+    for effort, expected in asked:
+        sent = body(HI, model=model, reasoning_effort=effort)
+        assert (sent["output_config"], sent["max_tokens"]) == ({"effort": expected}, 64_000)
+        assert body(HI, model=model, reasoning_effort=effort, max_tokens=900)["max_tokens"] == 900
+
+
+def test_another_model_that_is_to_think_adaptively_gets_no_effort_above_high() -> None:
+    quirks = AnthropicQuirks(thinking="adaptive")
+    sent = json.loads(wire(quirks).builder.build(ask(HI, model="some-other-model", reasoning_effort="max")))
+    assert (sent["output_config"], sent["max_tokens"]) == ({"effort": "high"}, 16_384)
+
+
+@pytest.mark.parametrize(
+    ("model", "xhigh", "most"),
+    [
+        ("claude-haiku-4-5", 24_576, 32_000),
+        ("claude-sonnet-4-20250514", 24_576, 32_000),
+        ("claude-3-7-sonnet-20250219", 24_576, 32_000),
+        # These answer with 32,000 tokens at most, thoughts included.
+        ("claude-opus-4-1-20250805", 15_616, 15_616),
+        ("claude-opus-4@20250514", 15_616, 15_616),
+        # Nothing is known of its limit: what "high" asks for is what it was asked for before.
+        ("some-other-model", 12_288, 12_288),
+    ],
+)
+def test_a_budget_above_high_stays_under_the_limit_of_the_model(model: str, xhigh: int, most: int) -> None:
+    asked: tuple[tuple[ReasoningEffort, int], ...] = (("xhigh", xhigh), ("max", most))
+    for effort, expected in asked:
+        sent = body(HI, model=model, reasoning_effort=effort)
+        assert sent["thinking"]["budget_tokens"] == expected
+        assert sent["max_tokens"] == 16_384 + expected
+        given = body(HI, model=model, reasoning_effort=effort, max_tokens=20_000)
+        assert (given["max_tokens"], given["thinking"]["budget_tokens"]) == (20_000, 15_000)
 
 
 def test_a_thinking_budget_comes_on_top_of_the_default_and_inside_a_given_limit() -> None:

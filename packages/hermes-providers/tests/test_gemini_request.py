@@ -315,6 +315,12 @@ def test_thinking_of_single_models() -> None:
     ):
         assert config(model, "none") == {"thinkingConfig": {"thinkingLevel": lowest}}
         assert config(model, "minimal")["thinkingConfig"]["thinkingLevel"] == lowest
+    efforts: tuple[ReasoningEffort, ...] = ("xhigh", "max")
+    for effort in efforts:
+        assert config("gemini-4-argon", effort)["thinkingConfig"]["thinkingLevel"] == "high"
+        assert config("gemini-2.5-pro", effort)["thinkingConfig"]["thinkingBudget"] == 32_768
+        assert config("gemini-2.5-flash", effort)["thinkingConfig"]["thinkingBudget"] == 24_576
+        assert config("gemini-2.5-flash-lite", effort)["thinkingConfig"]["thinkingBudget"] == 24_576
     assert config("gemini-2.0-flash", "high") is None
     assert config("gemma-3-27b-it", "high") is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from hermes_messages import (
     History,
     ImagePart,
     Message,
+    ReasoningEffort,
     SystemMessage,
     TextPart,
     ToolCall,
@@ -243,6 +244,11 @@ def test_images_become_words_for_a_host_that_sees_none() -> None:
         ("kimi-k3", "minimal", {"reasoning_effort": "low"}),
         ("kimi-k3", "medium", {"reasoning_effort": "high"}),
         ("kimi-k3", "high", {"reasoning_effort": "high"}),
+        ("kimi-k3", "xhigh", {"reasoning_effort": "max"}),
+        ("kimi-k3.1-pro", "max", {"reasoning_effort": "max"}),
+        ("glm-5.3", "xhigh", {"reasoning_effort": "max"}),
+        ("glm-5.2", "max", {"thinking": {"type": "enabled"}}),
+        ("kimi-k2.6", "xhigh", {"thinking": {"type": "enabled"}}),
         ("kimi-k3", None, {}),
         ("kimi-k2.6", "none", {"thinking": {"type": "disabled"}}),
         ("kimi-k2.6", "low", {"thinking": {"type": "enabled"}}),
@@ -252,6 +258,58 @@ def test_effort_is_asked_for_in_the_form_of_the_model(model: str, effort: Any, a
     host = "moonshot" if model.startswith("kimi") else "zai"
     body = sent(get_profile(host).quirks, model=model, reasoning_effort=effort)
     assert {name: body[name] for name in ("reasoning_effort", "thinking") if name in body} == asked
+
+
+@pytest.mark.parametrize(
+    ("host", "model", "xhigh", "most"),
+    [
+        ("openai", "gpt-6-luna", "xhigh", "max"),
+        ("openai", "gpt-5.2", "xhigh", "xhigh"),
+        ("openai", "o3", "high", "high"),
+        ("azure-openai", "gpt-5.6-luna", "xhigh", "max"),
+        ("azure-openai", "our-deployment", "high", "high"),
+        ("deepseek", "deepseek-flash", "max", "max"),
+        ("xai", "grok-4.7", "xhigh", "xhigh"),
+        ("xai", "grok-4.3", "high", "high"),
+        ("openrouter", "anthropic/claude-opus-5.5", "xhigh", "max"),
+        ("fireworks", "accounts/fireworks/models/glm-5p3", "max", "max"),
+        ("fireworks", "accounts/fireworks/models/gpt-oss-120b", "high", "high"),
+        ("together", "zai-org/GLM-5.3-Flash", "max", "max"),
+        ("together", "openai/gpt-oss-120b", "high", "high"),
+        ("mistral", "mistral-medium-latest", "high", "high"),
+        ("groq", "openai/gpt-oss-120b", "high", "high"),
+        ("custom", "anything", "high", "high"),
+        ("vllm", "openai/gpt-oss-20b", "high", "high"),
+    ],
+)
+def test_effort_above_high_is_the_highest_that_host_and_model_have(
+    host: str, model: str, xhigh: str, most: str
+) -> None:
+    asked: tuple[tuple[ReasoningEffort, str], ...] = (("xhigh", xhigh), ("max", most))
+    for effort, expected in asked:
+        body = sent(get_profile(host).quirks, model=model, reasoning_effort=effort)
+        assert body.get("reasoning_effort", body.get("reasoning", {}).get("effort")) == expected
+
+
+def test_a_wrong_name_of_models_with_strong_efforts_is_told_before_anything_is_sent() -> None:
+    def of(pattern: str, **settings: Any) -> None:
+        rows: dict[str, Any] = {"quirks": {"strong_efforts": [[pattern, ["xhigh", "max"]]]}}
+        options = ProviderOptions(base_url="https://h.example", model="m", settings={**rows, **settings})
+        from_profile("custom", options)
+
+    for wire in ("openai_chat", "openai_responses"):
+        of("^my-model", wire=wire)
+        with pytest.raises(ConfigurationError, match="no regular expression"):
+            of("my-(model", wire=wire)
+
+
+def test_no_host_is_sent_an_effort_above_high_that_its_row_does_not_name() -> None:
+    for profile in list_profiles():
+        named = {effort for _, strong in profile.quirks.strong_efforts for effort in strong}
+        for effort in get_args(ReasoningEffort):
+            body = sent(profile.quirks, model="deepseek-v4-pro", reasoning_effort=effort)
+            told = body.get("reasoning_effort", body.get("reasoning", {}).get("effort"))
+            assert told not in {"xhigh", "max"} - named, profile.name
 
 
 def test_images_go_to_the_models_of_a_host_that_see() -> None:

@@ -397,6 +397,38 @@ def test_low_effort_that_a_model_refuses_becomes_the_lowest_that_it_has(
     assert body(model=model, reasoning_effort=asked)["reasoning"] == {"effort": sent}
 
 
+@pytest.mark.parametrize(
+    ("model", "xhigh", "most"),
+    [
+        ("gpt-6.2-sol", "xhigh", "max"),
+        ("gpt-6-luna", "xhigh", "max"),
+        ("openai/gpt-5.6-terra", "xhigh", "max"),
+        ("ft:gpt-5.6-luna:org", "xhigh", "max"),
+        ("gpt-5.5-pro", "xhigh", "xhigh"),
+        ("gpt-5.2-2025-12-11", "xhigh", "xhigh"),
+        ("gpt-5.1-codex-max", "xhigh", "xhigh"),
+        ("gpt-5.2-chat-latest", "high", "high"),
+        ("gpt-5.1-codex", "high", "high"),
+        ("gpt-5-pro", "high", "high"),
+        ("gpt-5-mini", "high", "high"),
+        ("gpt-35-turbo", "high", "high"),
+        ("o4-mini", "high", "high"),
+        ("grok-4.7", "xhigh", "xhigh"),
+        ("grok-4.5", "high", "high"),
+        ("of-another-host", "high", "high"),
+    ],
+)
+def test_effort_above_high_becomes_the_highest_that_a_model_has(model: str, xhigh: str, most: str) -> None:
+    assert body(model=model, reasoning_effort="xhigh")["reasoning"] == {"effort": xhigh}
+    assert body(model=model, reasoning_effort="max")["reasoning"] == {"effort": most}
+
+
+def test_a_host_of_other_models_may_say_what_efforts_they_have() -> None:
+    quirks = ResponsesQuirks(strong_efforts=(("^new-", ("max",)),))
+    assert body(model="new-1", reasoning_effort="xhigh", quirks=quirks)["reasoning"] == {"effort": "max"}
+    assert body(model="old-1", reasoning_effort="xhigh", quirks=quirks)["reasoning"] == {"effort": "high"}
+
+
 def test_reasoning_summary_is_asked_for_by_quirk() -> None:
     quirks = ResponsesQuirks(reasoning_summary="auto")
     assert body(reasoning_effort="high", quirks=quirks)["reasoning"] == {"effort": "high", "summary": "auto"}

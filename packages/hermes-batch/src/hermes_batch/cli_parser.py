@@ -7,13 +7,13 @@ import difflib
 import re
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Final, Never
+from typing import Final, Never, get_args
 
 import msgspec
 
 from hermes_batch.compression_plan import CompressionSettings
 from hermes_batch.export_formats import EXPORT_FORMATS
-from hermes_messages import ConfigurationError
+from hermes_messages import ConfigurationError, ReasoningEffort
 from hermes_messages.argument_text import JsonValue
 
 __all__ = ["in_flags", "parse", "read_settings"]
@@ -289,7 +289,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     tools.add_argument("--toolsets", type=_names, metavar="A,B", help="the same toolsets for every row")
     model = add_model_arguments(parser)
-    model.add_argument("--reasoning-effort", choices=("none", "minimal", "low", "medium", "high"))
+    model.add_argument("--reasoning-effort", choices=get_args(ReasoningEffort))
     model.add_argument("--ephemeral-system-prompt", metavar="TEXT", help="sent, never saved")
     model.add_argument("--prefill-messages-file", metavar="FILE", help="JSON list of messages, sent first")
     model.add_argument("--providers-allowed", type=_names, default=(), metavar="A,B", help="OpenRouter")

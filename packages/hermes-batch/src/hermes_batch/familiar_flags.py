@@ -30,8 +30,8 @@ _SWITCHES = {
     "--retry-discarded",
     "--quiet",
 }
-_STRONGEST_EFFORT = "high"
-_STRONGER_EFFORTS = frozenset({"xhigh", "max", "ultra"})
+_STRONGEST_EFFORT = "max"
+_STRONGER_EFFORTS = frozenset({"ultra"})
 
 
 def translate(argv: Sequence[str]) -> list[str]:

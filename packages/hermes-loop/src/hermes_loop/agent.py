@@ -73,9 +73,9 @@ class AIAgent:
     The model: `provider` (a name or a `Provider`) or `base_url` of any host, `model`, `api_key`,
     `provider_settings`; `fallback_model` or `fallback_models` are asked where it fails. `max_tokens` of
     one answer, `temperature`, `seed`, `reasoning_effort` or `reasoning_config` (`{"enabled": ...,
-    "effort": ...}`), `request_overrides` (further fields of the request as the host knows them),
-    `output_type` (the form of the final answer). A `runtime` outside does whole turns in the model's
-    place.
+    "effort": ...}`, from "none" to "max"), `request_overrides` (further fields of the request as the
+    host knows them), `output_type` (the form of the final answer). A `runtime` outside does whole
+    turns in the model's place.
 
     What is said: `system_prompt` takes the place of the whole system prompt, `identity` of its first
     part only; `context_files` are read from `cwd` unless `skip_context_files`. `ephemeral_system_prompt`

@@ -33,8 +33,9 @@ __all__ = [
 
 ToolChoice = Literal["auto", "none", "required"]
 """Whether the model may (`auto`), must not (`none`) or must (`required`) call a tool."""
-ReasoningEffort = Literal["none", "minimal", "low", "medium", "high"]
-"""How much a model is to reason; each provider puts it into its host's words."""
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model is to reason, rising; each provider puts it into its host's words, and takes the nearest
+that the model has for one that it does not have."""
 
 
 class ToolSpec(Struct, frozen=True, gc=False):

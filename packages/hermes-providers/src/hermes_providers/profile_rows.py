@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes_providers.efforts import MODEL_EFFORTS
 from hermes_providers.profiles import AuthHeader, CallIdRule, ChatQuirks, Profile
 
 __all__ = ["PROFILES"]
@@ -16,6 +17,7 @@ _OPENAI_QUIRKS = ChatQuirks(
     # got a string with length 53 instead."
     call_ids=CallIdRule(max_length=40),
     cache_key="prompt_cache_key",
+    strong_efforts=MODEL_EFFORTS,
 )
 
 _OWN_SERVER = ChatQuirks(
@@ -53,10 +55,12 @@ _VENDORS: tuple[Profile, ...] = (
         default_model="deepseek-flash",
         quirks=ChatQuirks(
             # https://api-docs.deepseek.com/guides/thinking_mode: the reasoning of messages with calls must go
-            # back in all later requests, else 400; of others it may. Effort is a field beside the switch.
+            # back in all later requests, else 400; of others it may. Effort is a field beside the switch:
+            # "low, medium will be mapped to high, xhigh will be mapped to max".
             reasoning_echo="reasoning_content",
             reasoning_echo_missing=" ",
             reasoning_option="thinking_and_effort",
+            strong_efforts=(("", ("max",)),),
             reasoning_read=("reasoning_content",),
             empty_content="empty_string",
             # https://api-docs.deepseek.com/guides/vision: images, which the Pro model does not take.
@@ -114,6 +118,7 @@ _VENDORS: tuple[Profile, ...] = (
             # https://platform.kimi.ai/docs/guide/use-thinking-effort: `reasoning_effort` low, high or max,
             # which is what holds when nothing is said or something else.
             effort_models=("kimi-k3",),
+            strong_efforts=(("^kimi-k3", ("max",)),),
             # https://platform.kimi.ai/docs/api/chat: json_object.
             response_format="json_object",
             cache_key="prompt_cache_key",
@@ -144,7 +149,10 @@ _VENDORS: tuple[Profile, ...] = (
         # completions go on being served beside Responses; its cache key is a header there (`x-grok-conv-id`),
         # so none is sent.
         quirks=ChatQuirks(
-            max_tokens_key="max_completion_tokens", names=True, reasoning_read=("reasoning_content",)
+            max_tokens_key="max_completion_tokens",
+            names=True,
+            reasoning_read=("reasoning_content",),
+            strong_efforts=MODEL_EFFORTS,
         ),
     ),
     Profile(
@@ -154,7 +162,8 @@ _VENDORS: tuple[Profile, ...] = (
         quirks=ChatQuirks(
             # https://docs.z.ai/guides/capabilities/thinking-mode: a switch; reasoning of a round goes back.
             reasoning_option="thinking",
-            effort_models=("glm-5.3",),  # which can not be kept from thinking
+            effort_models=("glm-5.3",),  # which can not be kept from thinking, and has low, high and max
+            strong_efforts=(("^glm-5.3", ("max",)),),
             reasoning_echo="reasoning_content",
             reasoning_read=("reasoning_content",),
             # https://docs.z.ai/api-reference/llm/chat-completion: tool_choice is auto only; json_object; no
@@ -175,10 +184,14 @@ _ROUTERS: tuple[Profile, ...] = (
         base_url="https://api.fireworks.ai/inference/v1",
         key_variables=("FIREWORKS_API_KEY",),
         # https://docs.fireworks.ai/guides/reasoning: reasoning comes as reasoning_content, is asked for with
-        # reasoning_effort, and goes back for interleaved thinking.
+        # reasoning_effort, whose values are the model's, and goes back for interleaved thinking.
         # https://docs.fireworks.ai/structured-responses/structured-response-formatting: json_schema is a
         # grammar, so tools and schema do not share a request.
-        quirks=ChatQuirks(reasoning_echo="reasoning_content", response_format="without_tools"),
+        quirks=ChatQuirks(
+            reasoning_echo="reasoning_content",
+            response_format="without_tools",
+            strong_efforts=(("deepseek-v4|glm-5p[23]", ("max",)),),
+        ),
     ),
     Profile(
         name="groq",
@@ -226,6 +239,9 @@ _ROUTERS: tuple[Profile, ...] = (
             # order.
             replay_field="reasoning_details",
             reasoning_option="reasoning_object",
+            # https://openrouter.ai/docs/client-sdks/python/components/chatrequesteffort: all efforts,
+            # whatever the model has; the router finds the nearest.
+            strong_efforts=(("", ("xhigh", "max")),),
             reasoning_read=("reasoning", "reasoning_content"),
             # https://openrouter.ai/docs/guides/best-practices/prompt-caching: `session_id` keeps a
             # conversation with one host; Anthropic's and Alibaba's models cache only what is marked.
@@ -241,7 +257,9 @@ _ROUTERS: tuple[Profile, ...] = (
         # https://docs.together.ai/docs/inference/chat/structured-outputs: a schema in response_format;
         # https://docs.together.ai/docs/inference/chat/reasoning: the field is called `reasoning`, the effort
         # reasoning_effort; hybrid models take `reasoning: {"enabled": ...}` (extra_body) to switch it off.
+        # https://docs.together.ai/docs/glm-5.3-quickstart: low, medium, high and max.
         quirks=ChatQuirks(
+            strong_efforts=((r"GLM-5\.3", ("max",)),),
             response_format="without_tools",
             reasoning_read=("reasoning", "reasoning_content"),
             user_parts=("image",),

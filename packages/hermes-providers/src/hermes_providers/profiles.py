@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_messages import UnknownNameError
+from hermes_providers.efforts import check_rows
 from hermes_providers.wire_names import WireName
 
 __all__ = [
@@ -79,7 +80,8 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `replay_field` is for the host's own reasoning blocks. `reasoning_option` says how an effort is asked for:
     a field, OpenRouter's object, a switch `thinking`, or the switch and the field. `effort_models` are the
     beginnings of names of models that always think and take `low` or `high` in a field, where others of the
-    host have a switch. `think_tags` takes
+    host have a switch. `strong_efforts` says which models have efforts above `high`, and which: a regular
+    expression for the name and `xhigh`, `max` or both; others get `high` for them. `think_tags` takes
     reasoning in tags like `<think>` out of the text; `starts_inside` says that the host's chat template opens
     the tag, so that the text begins with reasoning.
 
@@ -120,6 +122,7 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "reasoning_effort", "reasoning_object", "thinking", "thinking_and_effort", "none"
     ] = "reasoning_effort"
     effort_models: tuple[str, ...] = ()
+    strong_efforts: tuple[tuple[str, tuple[Literal["xhigh", "max"], ...]], ...] = ()
     response_format: Literal["json_schema", "without_tools", "output_tool", "json_object", "none"] = (
         "json_schema"
     )
@@ -130,6 +133,9 @@ class ChatQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     starts_inside: bool = False
     reasoning_read: tuple[str, ...] = ("reasoning_content", "reasoning")
     error_finishes: tuple[str, ...] = ("error",)
+
+    def __post_init__(self) -> None:
+        check_rows(self.strong_efforts)
 
 
 class Profile(Struct, frozen=True, kw_only=True):

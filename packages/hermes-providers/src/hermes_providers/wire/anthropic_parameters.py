@@ -1,7 +1,7 @@
 """The parameters of a Messages request: everything but tools, system and messages.
 
 Sources, on platform.claude.com/docs/en: "Create a Message" (api/messages/create), "Thinking" and "Extended
-thinking" (build-with-claude), "Thinking in tool and multi-turn workflows", "Define tools"
+thinking" and "Effort" (build-with-claude), "Thinking in tool and multi-turn workflows", "Define tools"
 (agents-and-tools/tool-use), "Structured outputs".
 """
 
@@ -11,7 +11,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from hermes_messages import ChatRequest
+from hermes_messages import ChatRequest, ReasoningEffort
+from hermes_providers.efforts import is_strong, within
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks, ModelRules
 from hermes_providers.wire.anthropic_schema import answer_schema
 from hermes_providers.wire.output_tool import answer_tool
@@ -20,8 +21,11 @@ __all__ = ["Circumstances", "answers_by_tool", "parameters", "thinks_on_budget"]
 
 JsonDict = dict[str, object]
 
-_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 6144, "high": 12_288}
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 6144, "high": 12_288, "xhigh": 24_576, "max": 32_000}
 _MIN_BUDGET = 1024
+_ROOM_TO_THINK = 64_000
+"""What `max_tokens` is at least, where the caller names none, for an effort above "high": all models that
+have one may answer with as much, and thoughts count."""
 
 
 class Circumstances(Struct, frozen=True, kw_only=True):
@@ -38,7 +42,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
 
 class _Thinking(Struct, frozen=True):
     field: JsonDict | None = None
-    effort: str | None = None
+    effort: ReasoningEffort | None = None
     budget: int = 0
 
     @property
@@ -104,7 +108,7 @@ def _thinking(request: ChatRequest, quirks: AnthropicQuirks, facts: Circumstance
             field: JsonDict = {"type": "adaptive"}
             if quirks.thinking_display is not None:
                 field["display"] = quirks.thinking_display
-            return _Thinking(field, "low" if effort == "minimal" else effort)
+            return _Thinking(field, "low" if effort == "minimal" else within(effort, facts.rules.strong))
         case _:
             return _on_budget(request, _BUDGETS[effort], facts)
 
@@ -133,7 +137,8 @@ def _on_budget(request: ChatRequest, wanted: int, facts: Circumstances) -> _Thin
     "a final `assistant` message must start with a thinking block" while its results are sent."""
     if facts.thoughtless_round or (request.tool_choice == "required" and request.tools):
         return _Thinking()
-    budget = wanted if request.max_tokens is None else min(wanted, request.max_tokens * 3 // 4)
+    most = facts.rules.most_thinking if request.max_tokens is None else request.max_tokens * 3 // 4
+    budget = min(wanted, most)
     if budget < _MIN_BUDGET:
         return _Thinking()
     return _Thinking({"type": "enabled", "budget_tokens": budget}, budget=budget)
@@ -142,6 +147,8 @@ def _on_budget(request: ChatRequest, wanted: int, facts: Circumstances) -> _Thin
 def _max_tokens(request: ChatRequest, quirks: AnthropicQuirks, thinking: _Thinking) -> int:
     if request.max_tokens is not None:
         return request.max_tokens
+    if is_strong(thinking.effort):
+        return max(quirks.default_max_tokens, _ROOM_TO_THINK)
     return quirks.default_max_tokens + thinking.budget
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_providers.credentials import join_url
+from hermes_providers.efforts import StrongEffort
 from hermes_providers.profiles import CallIdRule, ToolNameRule
 from hermes_providers.wire.base import WireSettings
 
@@ -66,7 +67,9 @@ class ModelRules(Struct, frozen=True):
     """What a model takes. `off` is how thinking is turned off; `always_on` models only think less.
 
     `sampling`: it takes a temperature. `forced_choice`: a tool may be forced. `native_schema`: it takes
-    `output_config.format`. `bound`: its thinking blocks belong to what stood in front of them.
+    `output_config.format`. `bound`: its thinking blocks belong to what stood in front of them. `strong` are
+    the efforts above "high" that it has, rising. `most_thinking` is the largest budget that leaves room for
+    an answer under the model's limit of output tokens, where the caller names none.
     """
 
     thinking: Literal["adaptive", "budget", "none"]
@@ -75,38 +78,53 @@ class ModelRules(Struct, frozen=True):
     forced_choice: bool = True
     native_schema: bool = True
     bound: bool = False
+    strong: tuple[StrongEffort, ...] = ()
+    most_thinking: int = 12_288
 
+
+_STRONG: tuple[StrongEffort, ...] = ("xhigh", "max")
 
 # Sources, on platform.claude.com/docs/en: "Thinking" (build-with-claude/thinking), "What's new in Claude
 # Opus 5.5", "What's new in Claude Sonnet 5.5", "What's new in Claude Haiku 5.5" (models/*/whats-new-*),
 # "Preserved thinking" (build-with-claude/preserved-thinking), "Structured outputs"
-# (build-with-claude/structured-outputs). The first row that matches counts.
+# (build-with-claude/structured-outputs), "Effort" (build-with-claude/effort), which models have `xhigh` and
+# `max`. Opus 4 and 4.1 answer with 32,000 tokens at most, others with 64,000 or more ("Models overview"); and
+# above a budget of 32,000 a request may take too long. The first row that matches counts.
 _MODELS: tuple[tuple[re.Pattern[str], ModelRules], ...] = tuple(
     (re.compile(pattern), rules)
     for pattern, rules in (
         (r"claude-(instant|2|3-(opus|sonnet|haiku|5))", ModelRules("none", native_schema=False)),
         (
-            r"claude-3-7|claude-(opus|sonnet)-4(-[01])?(?![-.]?\d(?!\d))",
-            ModelRules("budget", native_schema=False),
+            r"claude-opus-4(-[01])?(?![-.]?\d(?!\d))",
+            ModelRules("budget", native_schema=False, most_thinking=15_616),
         ),
-        (r"claude-(opus|sonnet|haiku)-4-5", ModelRules("budget")),
-        (r"claude-(opus|sonnet)-4-6", ModelRules("adaptive")),
+        (
+            r"claude-3-7|claude-sonnet-4(-[01])?(?![-.]?\d(?!\d))",
+            ModelRules("budget", native_schema=False, most_thinking=32_000),
+        ),
+        (r"claude-(opus|sonnet|haiku)-4-5", ModelRules("budget", most_thinking=32_000)),
+        (r"claude-(opus|sonnet)-4-6", ModelRules("adaptive", strong=("max",))),
         # "`temperature` is deprecated for this model."
-        (r"claude-opus-4-[78]", ModelRules("adaptive", sampling=False)),
+        (r"claude-opus-4-[78]", ModelRules("adaptive", sampling=False, strong=_STRONG)),
         # "\"thinking.type.disabled\" is not supported for this model."; forcing a tool is an error, too.
         (
             r"claude-sonnet-5-5",
-            ModelRules("adaptive", "between_tools", sampling=False, forced_choice=False, bound=True),
+            ModelRules(
+                "adaptive", "between_tools", sampling=False, forced_choice=False, bound=True, strong=_STRONG
+            ),
         ),
         (
             r"claude-opus-5-5|claude-(fable|mythos)-5-\d(?!\d)",
-            ModelRules("adaptive", "always_on", sampling=False, forced_choice=False, bound=True),
+            ModelRules(
+                "adaptive", "always_on", sampling=False, forced_choice=False, bound=True, strong=_STRONG
+            ),
         ),
-        (r"claude-(fable|mythos)", ModelRules("adaptive", "always_on", sampling=False)),
-        (r"claude-haiku-5-5", ModelRules("adaptive", "disabled", sampling=False, bound=True)),
-        (r"claude-(opus|sonnet)-5", ModelRules("adaptive", "disabled", sampling=False)),
+        (r"claude-mythos-preview", ModelRules("adaptive", "always_on", sampling=False, strong=("max",))),
+        (r"claude-(fable|mythos)", ModelRules("adaptive", "always_on", sampling=False, strong=_STRONG)),
+        (r"claude-haiku-5-5", ModelRules("adaptive", "disabled", sampling=False, bound=True, strong=_STRONG)),
+        (r"claude-(opus|sonnet)-5", ModelRules("adaptive", "disabled", sampling=False, strong=_STRONG)),
         # A model that came later: it most likely takes what the newest take; what it refuses is remembered.
-        (r"claude", ModelRules("adaptive", bound=True)),
+        (r"claude", ModelRules("adaptive", bound=True, strong=_STRONG)),
     )
 )
 _OTHER = ModelRules("budget", native_schema=False)

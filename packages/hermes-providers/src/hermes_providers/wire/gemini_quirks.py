@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_messages import ReasoningEffort
+from hermes_providers.efforts import within
 from hermes_providers.profiles import ToolNameRule
 
 __all__ = [
@@ -33,11 +34,15 @@ _BUDGETS: dict[ReasoningEffort, int] = {
     "low": 1024,
     "medium": 8192,
     "high": 24576,
+    "xhigh": 32768,
+    "max": 32768,
 }
 """What the efforts mean as a budget of tokens, which models before 3 have: "OpenAI compatibility", thinking
-(ai.google.dev/gemini-api/docs/openai)."""
+(ai.google.dev/gemini-api/docs/openai), which ends at `high`; above it stands the most that a model takes."""
 
-_PRO_MINIMUM = 128  # 2.5 Pro can not be kept from thinking: "thinkingBudget: 128 to 32768"
+# "Thinking" (ai.google.dev/gemini-api/docs/thinking), thinkingBudget: 2.5 Pro can not be kept from thinking.
+_PRO_BUDGETS = (128, 32768)
+_FLASH_BUDGETS = (0, 24576)
 
 
 class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,19 +130,22 @@ def answer_way(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> Literal[
 def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None) -> dict[str, object]:
     """`thinkingConfig`; empty when nothing is asked for, or the model has no thinking.
 
-    From 3 on there are levels and no way to switch thinking off, so the lowest one stands for "none"; 2.5 has
-    a budget; both at once are refused.
+    From 3 on there are levels and no way to switch thinking off, so the lowest one stands for "none", and
+    "high" for what is above it ("Gemini 4 Argon": low, medium, high); 2.5 has a budget; both at once are
+    refused.
     """
     version = _version(model)
     if effort is None or (version is not None and version < (2, 5)):
         return {}
     if _is_new(model):
         lowest = "minimal" if _MINIMAL.search(model) else "low"
-        config: dict[str, object] = {"thinkingLevel": lowest if effort in {"none", "minimal"} else effort}
+        level = lowest if effort in {"none", "minimal"} else within(effort, ())
+        config: dict[str, object] = {"thinkingLevel": level}
     elif version is None:  # gemma
         return {}
     else:
-        config = {"thinkingBudget": max(_BUDGETS[effort], _PRO_MINIMUM if "pro" in model else 0)}
+        least, most = _PRO_BUDGETS if "pro" in model else _FLASH_BUDGETS
+        config = {"thinkingBudget": min(max(_BUDGETS[effort], least), most)}
     if quirks.include_thoughts and effort != "none":
         config["includeThoughts"] = True
     return config

@@ -17,6 +17,7 @@ from hermes_messages import ChatRequest, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
 from hermes_messages.stable_bytes import HistoryJoiner, JoinedHistory
 from hermes_providers.credentials import join_url
+from hermes_providers.efforts import is_strong, taken_effort
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.refusals import Refusals
 from hermes_providers.streaming.json_bytes import dump
@@ -172,10 +173,12 @@ def _tool_schema(request: ChatRequest, quirks: ChatQuirks) -> Raw | None:
 
 
 def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, object]:
-    effort = request.reasoning_effort
-    if effort is None:
+    if request.reasoning_effort is None:
         return {}
+    effort = taken_effort(request.reasoning_effort, request.model, quirks.strong_efforts)
     if quirks.effort_models and request.model.startswith(quirks.effort_models):
+        if is_strong(effort):
+            return {"reasoning_effort": effort}
         return {"reasoning_effort": "high" if effort in {"medium", "high"} else "low"}
     switch: dict[str, object] = {"thinking": {"type": "disabled" if effort == "none" else "enabled"}}
     match quirks.reasoning_option:

@@ -8,9 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from hermes_messages import ReasoningEffort
+from hermes_providers.efforts import MODEL_EFFORTS, StrongEfforts, check_rows, taken_effort
 from hermes_providers.profiles import CallIdRule, ToolNameRule
 
-__all__ = ["WIRE", "ResponsesQuirks", "taken_effort"]
+__all__ = ["WIRE", "ResponsesQuirks", "effort_for"]
 
 WIRE = "openai_responses"
 
@@ -37,7 +38,9 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     response go back: "encrypted" if all of its reasoning items carry encrypted content, "always" (open models
     that take plain reasoning back), or "never". `reasoning_summary` asks for a readable summary. `think_tags`
     takes reasoning in tags like `<think>` out of the text, for hosts that have no items for it;
-    `starts_inside` says that the text begins inside such a tag.
+    `starts_inside` says that the text begins inside such a tag. `strong_efforts` says which models have
+    efforts above `high`, and which: a regular expression for the name and `xhigh`, `max` or both; others get
+    `high` for them.
 
     Parameters: `tool_images` says that the output of a call may hold images; otherwise they move into a user
     message behind it. `response_format` says whether a schema can be asked for: always, only in a request
@@ -57,6 +60,7 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     models_without_reasoning: tuple[str, ...] = ("gpt-3", "gpt-4", "chatgpt-", "gpt-5-chat")
     replay: Literal["encrypted", "always", "never"] = "encrypted"
     reasoning_summary: Literal["auto", "concise", "detailed"] | None = None
+    strong_efforts: StrongEfforts = MODEL_EFFORTS
     tool_images: bool = True
     response_format: Literal["json_schema", "without_tools", "output_tool", "none"] = "json_schema"
     parallel_option: bool = True
@@ -66,11 +70,16 @@ class ResponsesQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     think_tags: bool = False
     starts_inside: bool = False
 
+    def __post_init__(self) -> None:
+        check_rows(self.strong_efforts)
 
-def taken_effort(model: str, effort: ReasoningEffort | None) -> ReasoningEffort | None:
+
+def effort_for(model: str, effort: ReasoningEffort | None, quirks: ResponsesQuirks) -> ReasoningEffort | None:
     """`effort`, or the nearest one that the model has, where that is known."""
+    if effort is None:
+        return None
     if effort not in {"none", "minimal"}:
-        return effort
+        return taken_effort(effort, model, quirks.strong_efforts)
     for pattern, efforts in _LOW_EFFORTS:
         if pattern.search(model):
             return efforts.get(effort, effort)

@@ -30,7 +30,7 @@ from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import encode_segment, text_message
-from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks, taken_effort
+from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks, effort_for
 from hermes_providers.wire.output_tool import answer_tool
 from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import by_commas, leading_text
@@ -138,7 +138,7 @@ def _sampling(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object
 
 
 def _reasoning(request: ChatRequest, quirks: ResponsesQuirks) -> dict[str, object]:
-    effort = taken_effort(request.model, request.reasoning_effort)
+    effort = effort_for(request.model, request.reasoning_effort, quirks)
     wanted = {"effort": effort, "summary": None if effort == "none" else quirks.reasoning_summary}
     return {name: value for name, value in wanted.items() if value is not None}
 
