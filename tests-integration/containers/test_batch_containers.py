@@ -1,5 +1,5 @@
-"""Rows whose commands run in containers: the default agents of a batch, a host on loopback, and a program
-that stands where docker would (`packages/hermes-tools/tests/fake_docker.py`)."""
+"""Rows whose commands and file tools work in containers: the default agents of a batch, a host on
+loopback, and a program that stands where docker would (`packages/hermes-tools/tests/fake_docker.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ FAKE = Path(__file__).parents[2] / "packages/hermes-tools/tests/fake_docker.py"
 
 
 class Host:
-    """Answers with a call of `terminal` with the user's words, then with a sentence. It counts."""
+    """Answers with a call of `terminal` with the user's words, or of `read_file` for a full path, then with a
+    sentence. It counts."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -53,8 +54,12 @@ class Host:
             delta: dict[str, object] = {"role": "assistant", "content": "Done."}
             finish = "stop"
         else:
-            arguments = json.dumps({"command": messages[-1]["content"], "timeout": 30})
-            function = {"name": "terminal", "arguments": arguments}
+            words = messages[-1]["content"]
+            if words.startswith("/"):
+                function = {"name": "read_file", "arguments": json.dumps({"path": words})}
+            else:
+                arguments = json.dumps({"command": words, "timeout": 30})
+                function = {"name": "terminal", "arguments": arguments}
             call = {"index": 0, "id": "call_1", "type": "function", "function": function}
             delta, finish = {"role": "assistant", "tool_calls": [call]}, "tool_calls"
         base = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -160,6 +165,19 @@ def test_each_row_runs_in_a_container_of_its_own_image_or_of_the_runs_or_in_none
     assert images == {"fetched", "here"}
     assert all(words[words.index("--network") + 1] == "bridge" for words in docker.asked("run"))
     assert "sk-not-for-containers" not in (docker.state / "log").read_text()
+
+
+def test_file_tools_of_a_row_with_a_container_see_its_files_and_others_their_directory_alone(
+    tmp_path: Path, docker: Docker
+) -> None:
+    """The fake runs its commands on this machine, so that what it reads is there."""
+    for name in ("inside", "outside"):
+        (tmp_path / f"{name}.txt").write_text(f"the text {name}\n")
+    inside, outside = str(tmp_path / "inside.txt"), str(tmp_path / "outside.txt")
+    _, records, _ = run(tmp_path, [{"prompt": inside, "image": "here"}, {"prompt": outside}])
+    assert "the text inside" in tool_result(records[inside])
+    assert "the text outside" not in tool_result(records[outside])
+    assert len(docker.asked("run")) == 1
 
 
 def test_nothing_is_asked_of_a_model_where_containers_can_not_be_had(tmp_path: Path, docker: Docker) -> None:

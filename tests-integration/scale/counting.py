@@ -42,6 +42,7 @@ def counted(counts: Counts, event: str) -> Iterator[None]:
 
     before = sys.gettrace()
     gc.disable()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.12 counts nothing the first time
     sys.settrace(trace)
     try:
         yield

@@ -54,6 +54,7 @@ class Work:
     def _begin(self, raw: sqlite3.Connection) -> None:
         self._bytecodes = self._steps = 0
         raw.set_progress_handler(self._step, 1)
+        sys._getframe().f_trace_opcodes = True  # else Python 3.12 counts nothing the first time
         sys.settrace(self._trace)
 
     def _end(self, raw: sqlite3.Connection) -> None:

@@ -95,6 +95,7 @@ def counted_bytecodes() -> Iterator[list[int]]:
     before = sys.gettrace()
     gc.collect()
     gc.disable()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.12 counts nothing the first time
     sys.settrace(trace)
     try:
         yield counts
