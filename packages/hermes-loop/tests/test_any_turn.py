@@ -24,6 +24,7 @@ from hermes_messages import (
     ErrorKind,
     JsonObject,
     LeaseLostError,
+    Message,
     StoreError,
     ToolCall,
     ToolMessage,
@@ -129,6 +130,11 @@ class Troubled:
         self._next()
 
 
+def made_up(message: Message) -> bool:
+    """A result that stands for one that never came; a store that can not keep it gets it the next time."""
+    return isinstance(message, ToolMessage) and message.status == "unknown"
+
+
 _plans = st.lists(st.sampled_from(["fine", "fine", "changes", "fails", "stops"]), max_size=12)
 _budgets = st.sampled_from([None, Budget(tokens=60), Budget(cost_usd=1.0), Budget(seconds=30.0)])
 
@@ -196,7 +202,8 @@ def test_a_turn_always_ends_and_leaves_a_valid_conversation(
                     }
                     assert validate(store.messages("s")) == []
                 if result["saved"]:
-                    assert tuple(store.messages("s")) == result["transcript"]
+                    stored = store.messages("s")
+                    assert stored == [m for m in result["transcript"] if m in stored or not made_up(m)]
                 if result["completed"]:
                     assert result["final_response"]
                 assert result["api_calls"] <= (max_iterations + 1) * 7 * (1 + len(others))

@@ -11,6 +11,7 @@ from hermes_messages import (
     AssistantMessage,
     JsonObject,
     Message,
+    StoreError,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -161,6 +162,30 @@ def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_un
             "suspended b": "ok",
         }
         assert "superseded" in str(to_dicts(requests_of(agent)[0]))
+
+    asyncio.run(main())
+
+
+def test_a_result_that_a_store_could_not_be_given_is_there_in_the_turn_and_in_the_store_by_the_next() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        await store.ensure_session("s", SessionInfo())
+        await store.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
+        cut_off = AssistantMessage(None, tool_calls=(ToolCall("a", "t", "{}"),))
+        await store.begin_tool_round("s", "cut off", cut_off)
+        store.fail_next("begin_tool_round", StoreError("down"))
+        async with make(store, text("I see."), text("Well.")) as agent:
+            first = await agent.run_conversation("and now?")
+            assert [type(message) for message in store.messages("s")[:3]] == [
+                UserMessage,
+                AssistantMessage,
+                UserMessage,
+            ]
+            second = await agent.run_conversation("go on")
+        for result in (first, second):
+            assert result["completed"]
+            assert [m.status for m in result["transcript"] if isinstance(m, ToolMessage)] == ["unknown"]
+        assert tuple(store.messages("s")) == second["transcript"]
 
     asyncio.run(main())
 

@@ -83,7 +83,9 @@ class ConversationResult(TypedDict):
     `error_kind` is the provider's when a provider failed. `pending_approvals` are the tool calls that wait
     for a decision, as plain JSON data (`hermes_messages.approvals.pending_from_json` reads it); empty when
     none does. Figures that no host gave are None. `saved` tells whether the conversation is durable in the
-    store. `tools` are the tool definitions that the model saw, in OpenAI shape.
+    store, but for results that stand for ones that never came (status "unknown"): where the store could not
+    be given one, the next turn gives it. `tools` are the tool definitions that the model saw, in OpenAI
+    shape.
     """
 
     final_response: str | None
