@@ -52,7 +52,7 @@ def counted(counts: Counts, event: str) -> Iterator[None]:
     counts[event] = min(bytecodes, counts.get(event, bytecodes))
 
 
-def same(few: Counts, many: Counts) -> dict[str, tuple[int, int]]:
-    """The events that cost more where there are many: half a bytecode for each of them is too much."""
-    bound = (MANY - FEW) // 2
+def same(few: Counts, many: Counts, number: int = MANY) -> dict[str, tuple[int, int]]:
+    """The events that cost more where there are many (`number`): half a bytecode for each is too much."""
+    bound = (number - FEW) // 2
     return {name: (few[name], many[name]) for name in many if many[name] > few[name] + bound}

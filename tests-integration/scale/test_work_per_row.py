@@ -10,6 +10,8 @@ import pytest
 from counting import FEW, MANY, Counts, counted, same
 
 from hermes_batch import BatchRunner
+from hermes_batch.progress import NoProgress
+from hermes_batch.records import Record
 from hermes_batch.testing import ScriptedAgents, conversation
 from hermes_messages.protocols import ConversationResult
 
@@ -31,6 +33,16 @@ class Parked:
         return conversation(prompt, answer="Done.")
 
 
+class Written(NoProgress):
+    """Hears of the rows whose records are on the disk."""
+
+    def __init__(self) -> None:
+        self.rows: asyncio.Queue[Record] = asyncio.Queue()
+
+    def row(self, record: Record) -> None:
+        self.rows.put_nowait(record)
+
+
 def dataset(folder: Path, rows: int) -> Path:
     folder.mkdir()
     lines = [json.dumps({"prompt": str(number), "cwd": str(folder)}) for number in range(rows)]
@@ -40,8 +52,11 @@ def dataset(folder: Path, rows: int) -> Path:
 
 
 async def costs(folder: Path, workers: int) -> Counts:
-    """Of one row's end and the next one's beginning, while all other workers wait."""
-    parked = Parked()
+    """Of one row's end, its record and the next one's beginning, while all other workers wait.
+
+    All of the record counts: how much of it is written before the next row begins is a matter of time.
+    """
+    parked, written = Parked(), Written()
     run = asyncio.create_task(
         BatchRunner(
             dataset(folder, workers + TIMES),
@@ -50,6 +65,7 @@ async def costs(folder: Path, workers: int) -> Counts:
             agent_factory=ScriptedAgents(parked),
             num_workers=workers,
             require_reasoning=False,
+            progress=written,
         ).run()
     )
     waiting = [await parked.begun.get() for _ in range(workers)]
@@ -58,6 +74,7 @@ async def costs(folder: Path, workers: int) -> Counts:
         with counted(counts, "a row ends, another begins"):
             waiting.pop().set_result(None)
             waiting.append(await parked.begun.get())
+            await written.rows.get()
     for answer in waiting:
         answer.set_result(None)
     assert (await run).ok == workers + TIMES

@@ -24,7 +24,7 @@ from hermes_store.methods import turn_leases
 from hermes_store.operations import leases
 
 NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
-ORDERS = 500 if NIGHTLY else 24
+ORDERS = 500 if NIGHTLY else 12
 STORES = 2
 FOREVER_S = 1e6
 
