@@ -18,7 +18,7 @@ import pytest
 from hermes_messages.protocols import ExecutorOptions
 from hermes_tools import build_executor
 
-__all__ = ["BOTH", "EVERYWHERE", "Ask", "Docker", "contained", "no_own_files", "rounds"]
+__all__ = ["BOTH", "EVERYWHERE", "HOST_FIRST", "Ask", "Docker", "contained", "no_own_files", "rounds"]
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 PROGRAMS = """
@@ -28,9 +28,18 @@ sed seq sh sleep sort stat sync tail tar test touch tr true wc xargs
 
 
 Ask = Callable[..., list[str]]
-BOTH = pytest.mark.parametrize("ask", ["host", "busybox"], indirect=True)
-EVERYWHERE = pytest.mark.parametrize("ask", ["host", "busybox", "userland here"], indirect=True)
+NIGHTLY = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
+
+
+def _asked(*places: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("ask", places, indirect=True)
+
+
+BOTH = _asked("host", "busybox")
 """Where `ask` asks: this machine, a container with busybox alone, one with what is on this machine."""
+EVERYWHERE = _asked("host", "busybox", "userland here") if NIGHTLY else BOTH
+HOST_FIRST = BOTH if NIGHTLY else _asked("host")
+"""For what is the same code in both places, once files are found and read there."""
 
 
 class Docker:

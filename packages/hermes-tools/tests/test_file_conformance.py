@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from container_help import BOTH, EVERYWHERE, Ask
+from container_help import BOTH, EVERYWHERE, HOST_FIRST, Ask
 
 
 def read(path: str, **more: object) -> tuple[str, dict[str, object]]:
@@ -46,7 +46,7 @@ def test_pages_of_a_file_that_is_larger_than_a_sample(ask: Ask, bench: Any) -> N
     assert none == "[open.txt has 2 lines; there is no line 3]"
 
 
-@BOTH
+@HOST_FIRST
 def test_encodings_marks_and_what_is_no_text(ask: Ask, bench: Any) -> None:
     (bench.workspace / "wide.txt").write_text("漢字\n" * 5_000, encoding="utf-16")
     (bench.workspace / "latin.txt").write_bytes("naïve\n".encode("latin-1"))
@@ -151,19 +151,19 @@ def test_mode_owner_mark_and_line_ends_of_the_old_file_are_kept(ask: Ask, bench:
 
 @BOTH
 def test_a_large_file_is_written_patched_and_not_torn(ask: Ask, bench: Any) -> None:
-    text = "".join(f"line {n} \u6f22\n" for n in range(60_000))
+    text = "".join(f"line {n} \u6f22\n" for n in range(20_000))
     answers = ask(
         write("big.txt", text),
-        patch(path="big.txt", old_string="line 59999 ", new_string="line the last "),
+        patch(path="big.txt", old_string="line 19999 ", new_string="line the last "),
         patch(path="big.txt", old_string="nowhere", new_string="x"),
     )
-    assert answers[0].startswith("wrote big.txt: 60000 lines")
+    assert answers[0].startswith("wrote big.txt: 20000 lines")
     assert "+line the last" in answers[1]
     assert "the old text is not in the file" in answers[2]
-    assert (bench.workspace / "big.txt").read_text() == text.replace("line 59999 ", "line the last ")
+    assert (bench.workspace / "big.txt").read_text() == text.replace("line 19999 ", "line the last ")
 
 
-@BOTH
+@HOST_FIRST
 def test_a_diff_of_several_files_is_made_whole_or_not_at_all(ask: Ask, bench: Any) -> None:
     for name in ("a.txt", "b.txt", "gone.txt"):
         (bench.workspace / name).write_text("one\ntwo\n")
@@ -199,7 +199,7 @@ def test_a_diff_of_several_files_is_made_whole_or_not_at_all(ask: Ask, bench: An
     assert files == {"a.txt": "one\n2\n", "b.txt": "one\ntwo\n", "new/n.txt": "new\n"}
 
 
-@BOTH
+@HOST_FIRST
 def test_a_file_that_may_not_be_read_or_written_says_so(ask: Ask, bench: Any) -> None:
     place = bench.workspace / "full"
     place.symlink_to("/dev/full")

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from container_help import BOTH, EVERYWHERE, Ask
+from container_help import BOTH, EVERYWHERE, HOST_FIRST, Ask
 
 
 def search(pattern: str, **more: object) -> tuple[str, dict[str, object]]:
@@ -60,7 +60,7 @@ def test_contents_and_names_are_found_and_ignore_files_honoured(ask: Ask, bench:
     assert named.splitlines() == ["a.py", "src/c.py", "src/deep/d.py", "src/only_here.py"]
 
 
-@BOTH
+@HOST_FIRST
 def test_places_limits_and_patterns_of_a_search(ask: Ask, bench: Any) -> None:
     write(bench.workspace, TREE)
     answers = ask(
@@ -89,7 +89,7 @@ def test_places_limits_and_patterns_of_a_search(ask: Ask, bench: Any) -> None:
     assert found[9] == ["no matches for absent"]
 
 
-@BOTH
+@HOST_FIRST
 def test_rules_are_nested_taken_back_and_read_from_both_kinds_of_ignore_files(ask: Ask, bench: Any) -> None:
     write(
         bench.workspace,
