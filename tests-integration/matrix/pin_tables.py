@@ -16,6 +16,12 @@ from wheels import House, Pinned, build_release, requirements_in
 
 __all__ = ["Stock", "mixture_cells", "pair_cells", "stock_up"]
 
+HANGS_ON_TIME = {
+    # Two records are equal if they were made in one millisecond.
+    ("hermes-batch", "0.1.0"): ("test_shards.py::test_a_record_is_one_line_and_reads_back_as_it_was",),
+}
+"""Tests of releases that fail now and then by no fault of what they test; later versions of them do not."""
+
 
 class Stock:
     """Every version that can be installed, and what it declares."""
@@ -108,6 +114,11 @@ async def try_pair(
     tree = campaign.trees.own_tests(chosen[-1].house.tree, wheel)
     # A layer that implements no Protocol of the kit meets hermes-messages in all of its tests.
     contract = [] if campaign.full else contract_files(tree.folder, wheel)
-    suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], () if campaign.full else QUICK)
+    left_out = HANGS_ON_TIME.get((wheel, versions[wheel]), ())
+    options = [
+        *(() if campaign.full else QUICK),
+        *(f"--deselect=packages/{wheel}/tests/{t}" for t in left_out),
+    ]
+    suite = Suite(wheel, tree, contract or [f"packages/{wheel}/tests"], options)
     async with environment(wanted) as made:
         return await run_suites(made, [suite], campaign.greens)
