@@ -7,6 +7,8 @@ import hashlib
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -17,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from hermes_batch import BatchRunner, DatasetError, dataset_formats
+from hermes_batch import BatchRunner, DatasetError, dataset_formats, worker_process
 from hermes_batch.dataset import read_dataset, scan_dataset
 from hermes_batch.dataset_formats import LONGEST_LINE, dataset_lines, form_of
 from hermes_batch.rows import BadRow, PromptRow
@@ -176,3 +178,15 @@ async def test_cancelling_a_scan_of_parquet_leaves_no_process(tmp_path: Path) ->
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert children() == before
+
+
+@in_a_loop
+async def test_a_reader_is_ended_whose_output_nobody_takes_any_more() -> None:
+    command = [sys.executable, "-c", "print('x' * (1 << 22))"]
+    process = await worker_process.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        while not process.stdout._paused:  # type: ignore[attr-defined]  # noqa: ASYNC110 - it sends no event
+            await asyncio.sleep(0.001)
+        await worker_process.kill(process)
+    assert process.returncode is not None

@@ -74,4 +74,7 @@ async def kill(process: Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+    for output in (process.stdout, process.stderr):
+        while output is not None and await output.read(_CHUNK):
+            pass  # before Python 3.12 no end is seen while there is output that nobody takes
+    await process.wait()
