@@ -59,8 +59,8 @@ class _Bound:
     """What belongs to one event loop: turns, proxies, and a session for each way to treat connections."""
 
     def __init__(self, options: HttpOptions, timeout: aiohttp.ClientTimeout) -> None:
-        self.turns = Turns(options.max_connections)
-        self.proxies = ProxyTable(options.proxy, os.environ, direct=options.direct)
+        self.turns: Turns = Turns(options.max_connections)
+        self.proxies: ProxyTable = ProxyTable(options.proxy, os.environ, direct=options.direct)
         if self.proxies.any_socks:
             raise ConfigurationError(
                 "the engine 'aiohttp' has no SOCKS; use the default engine with 'hermes-providers[socks]', "
