@@ -76,5 +76,5 @@ async def kill(process: Process) -> None:
             process.kill()
     for output in (process.stdout, process.stderr):
         while output is not None and await output.read(_CHUNK):
-            pass  # before Python 3.12 no end is seen while there is output that nobody takes
+            pass  # asyncio sees no end of a child whose pipe is paused, full of what nobody takes
     await process.wait()
