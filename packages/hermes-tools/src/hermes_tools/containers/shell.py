@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from hermes_messages.abilities import supports
 from hermes_tools.command_runner import CommandProcess, CommandRunner
 from hermes_tools.containers.file_scripts import command_of
 from hermes_tools.errors import ToolFailure
@@ -41,7 +42,6 @@ class ContainerShell:
             await end(process)
 
 
-@runtime_checkable
 class SupportsLeaving(Protocol):
     """A process in a place that is worth more than an orderly end of the process."""
 
@@ -54,6 +54,6 @@ async def end(process: CommandProcess) -> None:
     """Stop it if need be, and close what leads to it. What a script of ours reads or writes is bounded, so
     no container is given up for one that can not be stopped."""
     try:
-        await (process.stop_or_leave() if isinstance(process, SupportsLeaving) else process.stop())
+        await (process.stop_or_leave() if supports(process, SupportsLeaving) else process.stop())
     finally:
         process.close_pipes()
