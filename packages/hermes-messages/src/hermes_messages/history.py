@@ -10,14 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import ClassVar, Final, get_args, overload
+from typing import ClassVar, overload
 
-from hermes_messages.messages import Message
+from hermes_messages.messages import MESSAGE_KINDS, Message
 from hermes_messages.strangers import check_kinds
 
 __all__ = ["History", "MessageLog"]
-
-_KINDS: Final = frozenset(get_args(Message))
 
 
 class MessageLog:
@@ -30,18 +28,18 @@ class MessageLog:
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = list(messages)
-        check_kinds(self._messages, _KINDS)
+        check_kinds(self._messages, MESSAGE_KINDS)
 
     def append(self, message: Message) -> None:
         """Add one message at the end."""
-        if type(message) not in _KINDS:
-            check_kinds((message,), _KINDS, len(self._messages))
+        if type(message) not in MESSAGE_KINDS:
+            check_kinds((message,), MESSAGE_KINDS, len(self._messages))
         self._messages.append(message)
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Add messages at the end, in order; none where one of them is no message."""
         several = messages if isinstance(messages, list | tuple) else list(messages)
-        check_kinds(several, _KINDS, len(self._messages))
+        check_kinds(several, MESSAGE_KINDS, len(self._messages))
         self._messages.extend(several)
 
     def view(self) -> History:
@@ -131,7 +129,7 @@ class History(_View, Sequence[Message]):
     def with_tail(self, messages: Iterable[Message]) -> History:
         """The same view with `messages` behind it. Raises `MessageFormatError` for what is no message."""
         added = tuple(messages)
-        check_kinds(added, _KINDS, self._length)
+        check_kinds(added, MESSAGE_KINDS, self._length)
         return History(self._log, self._logged, (*self._tail, *added))
 
     def after(self, count: int) -> Sequence[Message]:

@@ -118,7 +118,7 @@ class ToolMessage(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 """A message of any role; the field `role` in JSON tells which."""
 
-_KINDS: Final = frozenset(get_args(Message))
+MESSAGE_KINDS: Final = frozenset(get_args(Message))
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 _list_decoder: msgspec.json.Decoder[list[Message]] = msgspec.json.Decoder(list[Message])
@@ -131,15 +131,15 @@ def encode_message(message: Message) -> bytes:
     (`hermes_messages.hygiene.clean_text` replaces these), and for what is no message: a dict is read with
     `messages_from_dicts` before.
     """
-    if type(message) not in _KINDS:
-        check_kinds((message,), _KINDS)
+    if type(message) not in MESSAGE_KINDS:
+        check_kinds((message,), MESSAGE_KINDS)
     return _encode(message)
 
 
 def encode_messages(messages: Sequence[Message]) -> bytes:
     """Many messages as one JSON array of the same shape. Raises as `encode_message` does."""
     several = messages if isinstance(messages, list | tuple) else list(messages)
-    check_kinds(several, _KINDS)
+    check_kinds(several, MESSAGE_KINDS)
     return _encode(several)
 
 
