@@ -189,10 +189,10 @@ def check_agent_arguments(given: Mapping[str, object]) -> None:
     for name in _NEVER_NONE:
         if given[name] is None:
             _CHECKS[name](name, None)
-    for name, value in zip(_CHECKS, map(given.__getitem__, _CHECKS), strict=True):
+    for name, check in _CHECKS.items():
+        value = given[name]
         if value is None:
             continue
-        check = _CHECKS[name]
         if not isinstance(value, bool) or check is check_callback:
             check(name, value)
         elif name != "save_trajectories":
