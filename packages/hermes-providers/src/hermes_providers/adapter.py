@@ -35,7 +35,7 @@ from hermes_messages.assembler import StreamAssembler
 from hermes_messages.parts import Origin
 from hermes_messages.transcript_rules import is_blank
 from hermes_providers.classify import classify, overflowed_silently
-from hermes_providers.credentials import MaskedErrors, Secret, mask_error
+from hermes_providers.credentials import Secret, mask_error
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
 from hermes_providers.prices import cost_usd
@@ -85,7 +85,6 @@ class HttpProvider:
         self._transport = transport
         self._limiter = limiter
         self._refusals = refusals or Refusals()
-        self._masked = MaskedErrors(route.secrets)
         self._last_headers: _Headers | None = None
         self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
         self._host = route.host
@@ -199,7 +198,7 @@ class HttpProvider:
         key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
             clock = StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())
-            with self._masked:
+            try:
                 async with self._transport.post(
                     step.url, self._headers(key, wire), step.body, clock
                 ) as reply:
@@ -207,6 +206,9 @@ class HttpProvider:
                         step = counter.read(await _whole_body(reply, clock))
                         continue
                     failure = self._error_reader(reply)(await self._error_body(request, reply))
+            except ProviderError as error:
+                mask_error(error, self._route.secrets())
+                raise
             if failure.kind in _OF_THE_KEY:  # all else may be limited apart from answering
                 self._route.keys.report(key, failure)
             key, may_renew = await self._other_key(key, failure, may_renew=may_renew), False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import TracebackType
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from hermes_messages import ConfigurationError, ProviderError
@@ -13,7 +12,6 @@ from hermes_messages.addresses import shown_url
 from hermes_providers.profiles import Profile
 
 __all__ = [
-    "MaskedErrors",
     "Secret",
     "check_base_url",
     "check_header",
@@ -161,30 +159,9 @@ def query_secrets(url: str) -> tuple[str, ...]:
     return tuple(value for name, value in parse_qsl(urlsplit(url).query) if _SECRET_FIELD.search(name))
 
 
-class MaskedErrors:
-    """Errors that come out of it say nothing secret, and are no longer chained to ones that do: what a peer
-    sent in place of HTTP is quoted in them. It may be entered many times, also at once."""
-
-    __slots__ = ("_secrets",)
-
-    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
-        self._secrets = secrets
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, ProviderError):
-            mask_error(error, self._secrets())
-
-
 def mask_error(error: ProviderError, secrets: Iterable[str]) -> None:
-    """What `MaskedErrors` does to an error."""
+    """Let an error say nothing secret, and be no longer chained to ones that do: what a peer sent in place of
+    HTTP is quoted in them."""
     hidden = tuple(secrets)
     error.args = tuple(mask(part, hidden) if isinstance(part, str) else part for part in error.args)
     if any(mask(text := str(cause), hidden) != text for cause in _causes(error)):
