@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["cancel_while_opening", "deaf", "stand_still"]
+__all__ = ["cancel_while_opening", "deaf", "outlasts_a_standstill", "stand_still"]
 
 LIMIT_S = 60
 
@@ -22,6 +24,32 @@ async def stand_still(seconds: float = 3600.0) -> None:
     loop.time = lambda: before() + seconds  # type: ignore[method-assign]
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def outlasts_a_standstill(
+    see_through: Callable[[Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]], *, cancelled: bool
+) -> bool:
+    """Whether `see_through` lets work be done although the process stands still meanwhile. With `cancelled`
+    it is cancelled before that, and must raise so in the end."""
+    go_on = asyncio.Event()
+    done: list[bool] = []
+
+    async def work() -> None:
+        await go_on.wait()
+        done.append(True)
+
+    task = asyncio.ensure_future(see_through(work))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    if cancelled:
+        task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await stand_still()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError) if cancelled else nullcontext():
+        await task
+    return done == [True]
 
 
 async def deaf(over: asyncio.Event) -> None:

@@ -10,10 +10,9 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 import pytest
-from hard_times import deaf, stand_still
+from hard_times import deaf, outlasts_a_standstill
 
 from hermes_loop.shielding import Bounds, abandoned_tasks, finish_despite_cancel
-from hermes_messages.testing import StepGate
 
 QUICK = Bounds(limit_s=0.2, after_cancel_s=0.1, grace_s=0.05)
 
@@ -161,27 +160,10 @@ def test_a_cancel_shortens_the_wait_and_wins_over_the_timeout() -> None:
 
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_process_that_stood_still_gives_the_work_the_rest_of_its_time(cancelled: bool) -> None:
-    async def main() -> None:
-        gate = StepGate()
-        done: list[bool] = []
-
-        async def work() -> None:
-            await gate()
-            done.append(True)
-
-        task = asyncio.create_task(finish_despite_cancel(work, Bounds(limit_s=300, after_cancel_s=300)))
-        await gate.reached()
-        if cancelled:
-            task.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        await stand_still()
-        gate.open()
-        await asyncio.wait({task})
-        assert task.cancelled() == cancelled
-        assert done == [True]
-
-    asyncio.run(main())
+    bounds = Bounds(limit_s=300, after_cancel_s=300)
+    assert asyncio.run(
+        outlasts_a_standstill(lambda work: finish_despite_cancel(work, bounds), cancelled=cancelled)
+    )
 
 
 def test_a_failure_of_the_work_is_raised() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hard_times import deaf, stand_still
+from hard_times import deaf, outlasts_a_standstill
 
 from hermes_providers.outlast import finish, join
 
@@ -42,22 +42,7 @@ def test_error_of_the_clean_up_is_raised() -> None:
 
 
 def test_a_process_that_stood_still_gives_clean_up_the_rest_of_its_time() -> None:
-    async def main() -> None:
-        go_on = asyncio.Event()
-        done: list[bool] = []
-
-        async def work() -> None:
-            await go_on.wait()
-            done.append(True)
-
-        task = asyncio.create_task(finish(work(), 300))
-        await asyncio.sleep(0)
-        await stand_still()
-        go_on.set()
-        await task
-        assert done == [True]
-
-    asyncio.run(main())
+    assert asyncio.run(outlasts_a_standstill(lambda work: finish(work(), 300), cancelled=False))
 
 
 def test_clean_up_that_ignores_everything_is_left_behind_and_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hard_times import deaf, stand_still
+from hard_times import deaf, outlasts_a_standstill
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,22 +169,7 @@ def test_a_clean_up_is_finished_although_it_is_cancelled_twice(run_async: Any) -
 
 
 def test_a_process_that_stood_still_gives_a_clean_up_the_rest_of_its_time() -> None:
-    async def main() -> None:
-        go_on = asyncio.Event()
-        done: list[bool] = []
-
-        async def work() -> None:
-            await go_on.wait()
-            done.append(True)
-
-        task = asyncio.ensure_future(finish_despite_cancel(work, 300))
-        await asyncio.sleep(0)
-        await stand_still()
-        go_on.set()
-        await task
-        assert done == [True]
-
-    asyncio.run(main())
+    assert asyncio.run(outlasts_a_standstill(lambda work: finish_despite_cancel(work, 300), cancelled=False))
 
 
 def test_a_clean_up_that_never_ends_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
