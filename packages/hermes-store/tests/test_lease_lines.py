@@ -5,7 +5,7 @@ Each store asks for one turn at a time; a model says who has the lease after eve
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -303,6 +303,15 @@ def set_times(monkeypatch: pytest.MonkeyPatch, pause_s: float) -> None:
     monkeypatch.setattr(leases, "TICKET_TTL_S", FOREVER_S)
 
 
+def run_without_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, main: Callable[[Stores], Coroutine[Any, Any, None]]
+) -> None:
+    """`main` with stores of its own, in which nothing happens by time."""
+    nothing_by_time(monkeypatch)
+    with running(tmp_path / "s.db") as (runner, stores):
+        runner.run(main(stores))
+
+
 @pytest.mark.timeout(1200)
 def test_a_turn_gets_the_lease_out_of_its_order_or_never(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -397,7 +406,6 @@ def test_a_turn_that_waits_behind_others_outstays_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first has no limit, and each of the others has its own."""
-    nothing_by_time(monkeypatch)
 
     async def main(stores: Stores) -> None:
         db = stores.dbs[0]
@@ -418,15 +426,13 @@ def test_a_turn_that_waits_behind_others_outstays_its_time(
         await db.release_session_turn_lease(await first)
         await db.release_session_turn_lease(await last)
 
-    with running(tmp_path / "s.db") as (runner, stores):
-        runner.run(main(stores))
+    run_without_time(tmp_path, monkeypatch, main)
 
 
 def test_the_first_whose_time_is_over_takes_the_place_of_all_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next goes on with the ticket, before a store that came later."""
-    nothing_by_time(monkeypatch)
 
     async def main(stores: Stores) -> None:
         one, two = stores.dbs
@@ -447,15 +453,13 @@ def test_the_first_whose_time_is_over_takes_the_place_of_all_along(
         look.wake()
         await two.release_session_turn_lease(await other)
 
-    with running(tmp_path / "s.db") as (runner, stores):
-        runner.run(main(stores))
+    run_without_time(tmp_path, monkeypatch, main)
 
 
 def test_a_failure_of_the_first_is_one_of_all_or_of_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is told to the one that asked; the next asks for itself."""
-    nothing_by_time(monkeypatch)
 
     async def main(stores: Stores) -> None:
         db = stores.dbs[0]
@@ -483,8 +487,7 @@ def test_a_failure_of_the_first_is_one_of_all_or_of_none(
         for wait in waits[1:]:
             await db.release_session_turn_lease(await wait)
 
-    with running(tmp_path / "s.db") as (runner, stores):
-        runner.run(main(stores))
+    run_without_time(tmp_path, monkeypatch, main)
 
 
 def test_turns_of_an_event_loop_that_is_gone_are_waited_for(tmp_path: Path) -> None:
@@ -512,7 +515,6 @@ def test_a_store_that_is_closed_lets_its_turns_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are told, and the place in the queue of all stores is given up first."""
-    nothing_by_time(monkeypatch)
 
     async def main(stores: Stores) -> None:
         one, two = stores.dbs
@@ -528,5 +530,4 @@ def test_a_store_that_is_closed_lets_its_turns_wait_for_ever(
         assert token is not None
         await two.release_session_turn_lease(token)
 
-    with running(tmp_path / "s.db") as (runner, stores):
-        runner.run(main(stores))
+    run_without_time(tmp_path, monkeypatch, main)
