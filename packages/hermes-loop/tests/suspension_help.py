@@ -6,9 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from hermes_loop import AIAgent
-from hermes_messages import (
-    ToolMessage,
-)
+from hermes_messages import ToolMessage
 from hermes_messages.approvals import pending_from_json
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import (
