@@ -10,14 +10,16 @@ import json
 import pickle
 import sys
 import weakref
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from functools import partial
+from types import FrameType
 from typing import Any, cast
 
 import msgspec
 import pytest
 
-from hermes_loop import AIAgent
+from hermes_loop import AIAgent, ids
 from hermes_loop.events import TurnEvents
 from hermes_loop.stream_text import ShownText
 from hermes_messages import (
@@ -95,14 +97,20 @@ async def asked_of_the_loop(work: Callable[[], Awaitable[object]]) -> dict[str, 
     return counts
 
 
-async def function_calls(work: Callable[[], Awaitable[object]]) -> int:
-    """How many calls, also of functions written in C, `work` makes; the garbage collector calls others."""
-    count = 0
+async def function_calls(work: Callable[[], Awaitable[object]]) -> Counter[str]:
+    """Which functions, also ones written in C, `work` calls how often. Neither the garbage collector nor
+    the drawing of the next ids, which comes once in many turns, falls into it."""
+    names: list[str] = []
 
-    def counted(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
+    def counted(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            names.append(frame.f_code.co_qualname)
+        elif event == "c_call":
+            names.append(getattr(argument, "__qualname__", "?"))
 
+    while len(ids._ready) < 8:
+        ids.new_id()
+    gc.collect()
     gc.disable()
     sys.setprofile(counted)
     try:
@@ -110,7 +118,7 @@ async def function_calls(work: Callable[[], Awaitable[object]]) -> int:
     finally:
         sys.setprofile(None)
         gc.enable()
-    return count
+    return Counter(names)
 
 
 def long_history(count: int) -> list[JsonObject]:
