@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,17 +11,12 @@ from pathlib import Path
 import pytest
 from counting_host import running_host
 
-from batch_runner import BatchRunner
-from hermes_messages.protocols import ConversationResult
-from hermes_state import SessionDB
 from run_agent import AIAgent
 
 pytestmark = pytest.mark.needs(
     "hermes-loop", "hermes-providers", "hermes-tools", "hermes-store", "hermes-batch"
 )
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/migrating.md").read_text()
 LIMIT_S = 600.0
 
 START = """
@@ -184,31 +177,6 @@ def test_a_program_written_for_hermes_runs_with_await_added(name: str, host_url:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == EXPECTED[name]
-
-
-def listed(heading: str) -> set[str]:
-    """The names in backquotes of the section under `heading`."""
-    section = PAGE.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
-    return set(re.findall(r"`(\w+)`", section))
-
-
-def parameters(function: object) -> set[str]:
-    assert callable(function)
-    return set(inspect.signature(function).parameters)
-
-
-def methods(of: type, names: set[str]) -> set[str]:
-    """Those of `names` that are methods of the class."""
-    return {name for name in names if callable(inspect.getattr_static(of, name, None))}
-
-
-def test_the_names_that_the_page_promises_are_there() -> None:
-    assert listed("AIAgent: parameters") <= parameters(AIAgent.__init__)
-    assert listed("AIAgent: parameters")
-    assert listed("AIAgent: methods") == methods(AIAgent, listed("AIAgent: methods"))
-    assert listed("Keys of a result") == set(ConversationResult.__annotations__)
-    assert listed("SessionDB: methods") == methods(SessionDB, listed("SessionDB: methods"))
-    assert listed("BatchRunner: parameters") <= parameters(BatchRunner.__init__)
 
 
 def test_an_unknown_parameter_names_the_near_one() -> None:

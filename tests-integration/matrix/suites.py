@@ -45,7 +45,6 @@ BRIEF = ("--brief",)
 changes, and to leave out also what would be the same in each subset."""
 GENERATED = ("__pycache__", ".hypothesis")
 MADE_BY_TOOLS = shutil.ignore_patterns(*GENERATED)
-READ_BY_CROSS_TESTS = ("examples", "docs/migrating.md")
 LISTENED = re.compile(r"CI|HERMES_(?!TEST_PROFILE$).*|.*_proxy", re.IGNORECASE)
 KIT = re.compile(r"\bcheck_(?:provider|store|executor|approvals)\b")
 
@@ -136,12 +135,7 @@ def copy_cross_tests(tree: Path, target: Path) -> None:
         if len(unwanted) < len(tests):
             ignore = shutil.ignore_patterns(*GENERATED, *unwanted)
             shutil.copytree(source, target / "tests-integration" / source.name, ignore=ignore)
-    for name in READ_BY_CROSS_TESTS:
-        if (tree / name).is_dir():
-            shutil.copytree(tree / name, target / name, ignore=MADE_BY_TOOLS)
-        else:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(tree / name, target / name)
+    shutil.copytree(tree / "examples", target / "examples", ignore=MADE_BY_TOOLS)
 
 
 def copy_settings(target: Path) -> None:
