@@ -16,11 +16,18 @@ from wheels import House, Pinned, build_release, requirements_in
 
 __all__ = ["Stock", "mixture_cells", "pair_cells", "stock_up"]
 
-HANGS_ON_TIME = {
+LEFT_OUT = {
     # Two records are equal if they were made in one millisecond.
     ("hermes-batch", "0.1.0"): ("test_shards.py::test_a_record_is_one_line_and_reads_back_as_it_was",),
+    # Asks with each effort that hermes-messages has; those above "high" came later, and the loop asks for
+    # them only where a provider knows them (`ModelInfo.strong_efforts`). Counts encoded segments: fewer now.
+    ("hermes-providers", "0.1.0"): (
+        "test_gemini_request.py::test_thinking_is_a_level_or_a_budget_never_both[xhigh]",
+        "test_gemini_request.py::test_thinking_is_a_level_or_a_budget_never_both[max]",
+        "test_request.py::test_a_long_history_is_not_encoded_again",
+    ),
 }
-"""Tests of releases that fail now and then by no fault of what they test; later versions of them do not."""
+"""Tests of releases that fail by no fault of what they test; later versions of them do not."""
 
 
 class Stock:
@@ -114,7 +121,7 @@ async def try_pair(
     tree = campaign.trees.own_tests(chosen[-1].house.tree, wheel)
     # A layer that implements no Protocol of the kit meets hermes-messages in all of its tests.
     contract = [] if campaign.full else contract_files(tree.folder, wheel)
-    left_out = HANGS_ON_TIME.get((wheel, versions[wheel]), ())
+    left_out = LEFT_OUT.get((wheel, versions[wheel]), ())
     options = [
         *(() if campaign.full else QUICK),
         *(f"--deselect=packages/{wheel}/tests/{t}" for t in left_out),

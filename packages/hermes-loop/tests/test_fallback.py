@@ -141,6 +141,16 @@ class TestOneTurn:
         assert (len(first.requests), len(second.requests)) == (1, 2)
         assert result["final_response"] == "seen"
 
+    @pytest.mark.parametrize("effort", ["xhigh", "max"])
+    def test_a_provider_is_asked_for_no_effort_that_is_younger_than_it(
+        self, clock: FakeClock, effort: str
+    ) -> None:
+        first = ScriptedProvider([calls(call("look")), error(ErrorKind.AUTH)])
+        second = ScriptedProvider([text("ok")], model_info=ModelInfo())
+        run(make(first, second, reasoning_effort=effort), "hi")
+        assert [request.reasoning_effort for request in first.requests] == [effort, effort]
+        assert [request.reasoning_effort for request in second.requests] == ["high"]
+
     def test_usage_and_cost_are_told_for_each_route(self, clock: FakeClock) -> None:
         use = Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
         first = provider("a", calls(call("look"), usage=use), error(ErrorKind.AUTH))

@@ -191,6 +191,11 @@ def test_what_the_caller_says_of_a_model_wins() -> None:
     assert made.model_info("unheard-of").max_output_tokens is None
 
 
+@pytest.mark.parametrize("model", ["gpt-4.1-mini", "unheard-of"])
+def test_every_effort_may_be_asked_for_since_the_wires_know_what_models_have(model: str) -> None:
+    assert from_profile("openai", ProviderOptions(api_key=KEY)).model_info(model).strong_efforts
+
+
 # Time for models that think
 
 

@@ -182,3 +182,6 @@ class ModelInfo(Struct, frozen=True, gc=False, kw_only=True):
     """Whether requests may carry tools; taken to be so unless it is known to be false."""
     supports_images: bool | None = None
     """Whether messages may hold images."""
+    strong_efforts: bool = False
+    """Whether requests may ask for "xhigh" and "max", for which its provider then takes the nearest effort
+    that the model has. One older than these words does not say so, and the loop asks it for "high"."""

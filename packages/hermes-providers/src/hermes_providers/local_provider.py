@@ -92,7 +92,8 @@ class LocalProvider:
 
     def model_info(self, model: str) -> ModelInfo:  # noqa: ARG002 - part of the Protocol
         """The context that each request has."""
-        return ModelInfo(context_window=self._server_options.context_per_slot, supports_images=False)
+        window = self._server_options.context_per_slot
+        return ModelInfo(context_window=window, supports_images=False, strong_efforts=True)
 
     async def open(self) -> None:
         """Start the server, or join the one that runs already. Idempotent.

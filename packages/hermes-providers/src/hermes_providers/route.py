@@ -82,15 +82,17 @@ class Route(Struct, frozen=True, kw_only=True):
 
     def model_info(self, model: str) -> ModelInfo:
         """What the caller said, else what is known; None where neither knows."""
-        known = find_model(self.provider, model)
-        if known is None:
-            return self.info
-        said = self.info
+        said, known = self.info, find_model(self.provider, model)
+        window, output, images = said.context_window, said.max_output_tokens, said.supports_images
+        if known is not None:
+            window, output = window or known.context_window, output or known.max_output_tokens
+            images = known.supports_images if images is None else images
         return ModelInfo(
-            context_window=said.context_window or known.context_window,
-            max_output_tokens=said.max_output_tokens or known.max_output_tokens,
+            context_window=window,
+            max_output_tokens=output,
             supports_tools=said.supports_tools,
-            supports_images=known.supports_images if said.supports_images is None else said.supports_images,
+            supports_images=images,
+            strong_efforts=True,  # the wires know what each model has
         )
 
     def price(self, model: str) -> Price | None:

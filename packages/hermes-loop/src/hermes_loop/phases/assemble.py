@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hermes_loop.turn_state import ModelSettings, TurnState
-from hermes_messages import ChatRequest, UserMessage
+from hermes_messages import ChatRequest, ReasoningEffort, UserMessage
 
 __all__ = ["SUMMARY_NOTE", "assemble_api_request"]
 
@@ -13,6 +13,8 @@ SUMMARY_NOTE: Final = (
     "The limit of tool calls for this request is reached. Answer now from what you have found out, "
     "without calling tools, and say what is left to do."
 )
+
+_STRONG: Final = frozenset({"xhigh", "max"})
 
 
 def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatRequest:
@@ -36,8 +38,16 @@ def assemble_api_request(turn: TurnState, settings: ModelSettings) -> ChatReques
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         seed=settings.seed,
-        reasoning_effort=settings.reasoning_effort,
+        reasoning_effort=_effort(turn, settings),
         response_schema=settings.output.schema if settings.output is not None else None,
         extra_body=settings.extra_body,
         session_id=turn.session_id,
     )
+
+
+def _effort(turn: TurnState, settings: ModelSettings) -> ReasoningEffort | None:
+    """The effort asked for, or the highest of which the provider on the turn's route knows."""
+    effort = settings.reasoning_effort
+    if effort in _STRONG and not turn.route.info.strong_efforts:
+        return "high"
+    return effort

@@ -53,7 +53,9 @@ class ScriptedProvider:
         self._steps = iter(()) if callable(script) else iter(script)
         self._name = name
         self._model = model
-        self._model_info = model_info or ModelInfo(context_window=128_000, max_output_tokens=8_192)
+        self._model_info = model_info or ModelInfo(
+            context_window=128_000, max_output_tokens=8_192, strong_efforts=True
+        )
         self._is_open = False
         self.requests: list[ChatRequest] = []
         self.open_count: int = 0
