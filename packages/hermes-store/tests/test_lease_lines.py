@@ -375,6 +375,34 @@ async def moments(count: int) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("next_one", ["is cancelled", "is told that the store closes"])
+def test_a_ticket_stays_when_the_next_leaves_before_it_could_ask(
+    next_one: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first gave up, and left it the ticket."""
+
+    async def main(stores: Stores) -> None:
+        here, there = stores.dbs
+        held = await there.acquire_session_turn_lease("s", "other", FOREVER_S)
+        for steps in range(8):
+            waiting = [
+                asyncio.create_task(here.acquire_session_turn_lease("s", name, FOREVER_S)) for name in "ab"
+            ]
+            await stores.calm()
+            assert len(await stores.ask("SELECT * FROM lease_tickets")) == 1
+            waiting[0].cancel()
+            await moments(steps)
+            if next_one == "is cancelled":
+                waiting[1].cancel()
+            else:
+                await stores.reopen(0)
+            await asyncio.gather(*waiting, return_exceptions=True)
+            assert await stores.ask("SELECT * FROM lease_tickets") == []
+        await there.release_session_turn_lease(held)
+
+    run_without_time(tmp_path, monkeypatch, main)
+
+
 @pytest.mark.timeout(1200)
 def test_turns_that_race_are_mixed_or_stand_still_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,8 +66,16 @@ class LeaseMethods(StoreMethods):
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         with self._lines.place(session_id) as (line, place):
             token = None
-            if await _is_called(line, place, deadline):
-                token = await self._ask(line, partial(leases.request, session_id, holder, ttl_s), deadline)
+            try:
+                if await _is_called(line, place, deadline):
+                    token = await self._ask(
+                        line, partial(leases.request, session_id, holder, ttl_s), deadline
+                    )
+            finally:
+                # From here to its leaving nothing is awaited where others stay, so that one of them sees to it.
+                if token is None and len(line) == 1 and line.ticket is not None:
+                    ticket, line.ticket = line.ticket, None
+                    await finish(self._withdraw(line, ticket), GIVE_BACK_LIMIT_S)
         if token is None:
             raise StoreBusyError(
                 f"the turn lease of session {session_id!r} did not come free in {wait_s} s; nothing is held"
@@ -135,14 +143,14 @@ class LeaseMethods(StoreMethods):
 
     async def _give_back(self, line: Line, given: Iterable[LeaseToken | int]) -> None:
         """What an attempt got that was then rolled back may be another holder's by now, and is left alone.
-        The ticket is left to who stands behind."""
+        The ticket is the line's, which whoever is the last to leave withdraws."""
         for answer in given:
             if isinstance(answer, int):
                 line.ticket = answer
         await self._release([answer for answer in given if isinstance(answer, LeaseToken)])
-        if line.ticket is not None and len(line) == 1:
-            ticket, line.ticket = line.ticket, None
-            await self._backend.write(partial(leases.withdraw, line.name, ticket))
+
+    async def _withdraw(self, line: Line, ticket: int) -> None:
+        await self._backend.write(partial(leases.withdraw, line.name, ticket))
 
     async def _release(self, granted: Iterable[LeaseToken]) -> None:
         for token in granted:
