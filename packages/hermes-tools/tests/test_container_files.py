@@ -175,6 +175,49 @@ def test_what_the_system_says_of_a_write_is_told_and_the_old_file_stands(
     assert listed == "x = 1\na.py"
 
 
+def test_what_a_shell_says_by_itself_is_taken_for_a_file(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path
+) -> None:
+    """As bash does of a locale that the image lacks, and of what `BASH_ENV` names."""
+    programs = docker.use_own_shell()
+    (programs / "sh").rename(programs / "real")
+    (programs / "sh").write_text('#!/bin/real\n[ $# -ne 2 ] || echo warning >&2\nexec real "$@"\n')
+    (programs / "sh").chmod(0o755)
+    read, wrote, found, told = texts(
+        bench,
+        run_async,
+        ("read_file", {"path": "/testbed/a.py"}),
+        ("write_file", {"path": "/testbed/b.py", "content": "y = 2\n" * 9_000}),
+        ("search_files", {"path": "/testbed", "pattern": "=", "limit": 2}),
+        ("terminal", {"command": "ls -A /testbed"}),
+    )
+    assert read == "x = 1"
+    assert wrote == "wrote /testbed/b.py: 9000 lines, 54000 bytes"
+    assert found.startswith("/testbed/a.py:1: x = 1\n/testbed/b.py:1: y = 2\n")
+    assert told.splitlines() == ["warning", "a.py", "b.py"]
+
+
+def test_a_file_of_which_only_a_part_could_be_read_is_taken_for_the_whole(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path
+) -> None:
+    """The patch would put the part in its place."""
+    (testbed / "long.py").write_text("x = 1\n" * 9_000)
+    tail = docker.use_own_shell() / "tail"
+    tail.unlink()
+    tail.write_text('#!/bin/sh\nbusybox tail "$@" | busybox head -c 20000\nkill -KILL $$\n')
+    tail.chmod(0o755)
+    patched, deep, size = texts(
+        bench,
+        run_async,
+        ("patch", {"path": "/testbed/long.py", "old_string": "1", "new_string": "2", "replace_all": True}),
+        ("read_file", {"path": "/testbed/long.py", "offset": 4_000, "limit": 9_000}),
+        ("terminal", {"command": "wc -c </testbed/long.py"}),
+    )
+    assert patched == "Error: OSError: [Errno 5] it can not be read to its end"
+    assert deep == patched
+    assert size == "54000"
+
+
 def test_no_more_than_a_page_and_never_more_than_a_bound_leaves_the_container(
     bench: Any, run_async: Any, testbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from hermes_tools.standalone.search import ALWAYS_SKIPPED, MAX_FILE_BYTES, MAX_I
 from hermes_tools.text_shape import SAMPLE_BYTES
 
 __all__ = [
+    "BEGUN",
     "FIND",
     "GO",
     "LINES",
@@ -38,13 +39,16 @@ __all__ = [
     "read_status",
 ]
 
+BEGUN: Final = b"@hermes-begun\n"
+"""What every script says first."""
 GO: Final = b"go\n"
 READY: Final = b"ready\n"
-_DONE, _MISSING, _UNREADABLE, _REFUSED = 77, 71, 72, 73
+_DONE, _MISSING, _UNREADABLE, _REFUSED, _TORN = 77, 71, 72, 73, 74
 _LONGEST_REASON = 300
 
 _BEGIN: Final = r"""
 exec 2>/dev/null
+printf '@hermes-begun\n'
 LC_ALL=C
 export LC_ALL
 need() {
@@ -53,9 +57,16 @@ need() {
     done
 }
 refuse() { printf '%s' "${1##*: }"; exit 73; }
+send() {
+    most=$1
+    shift
+    exec 3>&1
+    went=$({ { "$@" 3>&- 4>&-; printf '%s' "$?" >&4; } | head -c "$most" >&3 4>&-; } 4>&1)
+    case $went in 0 | 141) ;; *) exit 74 ;; esac
+}
 say_status() {
     status=$(stat -c '%f %s %u:%g %i.%d.%y.%z' "$1" 2>&1) || case $status in
-        *'No such file'* | *'Not a directory'*) status=none ;;
+        *': No such file or directory' | *': Not a directory') status=none ;;
         *) refuse "$status" ;;
     esac
     printf '%s\n' "$status"
@@ -111,7 +122,7 @@ exit 77
 
 READ: Final = r"""
 need tail head
-{ tail -c "+$2" | head -c "$3"; } <"$1" || refuse 'it can not be read'
+send "$3" tail -c "+$2" <"$1" || exit 74
 exit 77
 """
 """Arguments: a real path, the first byte (from 1), the most bytes."""
@@ -121,7 +132,7 @@ need tail head wc
 [ -f "$1" ] || refuse 'No such file or directory'
 if [ "$(tail -n "+$(($2 + 1))" "$1" | head -c 1 | wc -c)" -gt 0 ]; then
     printf '%s\n' "$2"
-    tail -n "+$(($2 + 1))" "$1" | head -c "$3"
+    send "$3" tail -n "+$(($2 + 1))" "$1"
 else
     lines=$(wc -l <"$1")
     [ "$(tail -c 1 "$1" | wc -l)" -eq 1 ] || lines=$((lines + 1))
@@ -134,7 +145,10 @@ exit 77
 STAGE: Final = r"""
 need mkdir rm chmod chown head wc mv dd
 dir=${1%/*}
-told=$(mkdir -p "$dir/" 2>&1) || refuse "$told"
+told=$(mkdir -p "$dir/" 2>&1) || {
+    [ ! -e "$dir" ] || [ -d "$dir" ] || refuse 'Not a directory'
+    refuse "$told"
+}
 temporary=$dir/$2
 trap 'rm -f "$temporary"' EXIT
 trap 'exit 70' HUP INT PIPE TERM
@@ -151,7 +165,7 @@ told=
 dd if=/dev/null of="$temporary" conv=notrunc,fsync
 printf 'ready\n'
 read -r go && [ "$go" = go ] || exit 70
-[ ! -d "$1" ] || [ -L "$1" ] || refuse 'Is a directory'
+[ ! -d "$1" ] || refuse 'Is a directory'
 told=$(mv -f "$temporary" "$1" 2>&1) || refuse "$told"
 trap - EXIT
 exit 77
@@ -229,6 +243,8 @@ def check_end(code: int | None, told: bytes) -> None:
         raise ToolFailure(f"the container's image has no `{text}`, which file tools need there")
     if code == _REFUSED:
         raise OSError(errno.EIO, text or "it can not be done")
+    if code == _TORN:
+        raise OSError(errno.EIO, "it can not be read to its end")
     if code != _DONE:
         said = f": {text}" if text else ""
         raise FilesLostError(f"the container ended in the middle of it, or what reaches it did{said}")
@@ -236,9 +252,9 @@ def check_end(code: int | None, told: bytes) -> None:
 
 def read_finding(code: int | None, told: bytes) -> Finding:
     """What `FIND` said. Raises as `check_end`."""
+    path, named, rest = told.partition(b"\0")
     if code != _UNREADABLE:
-        check_end(code, told)
-    path, _, rest = told.partition(b"\0")
+        check_end(code, rest if named else path)
     line, _, beginning = rest.partition(b"\n")
     status, owner = _status_of(line)
     if code == _UNREADABLE:

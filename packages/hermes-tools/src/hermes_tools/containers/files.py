@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from hermes_tools.child_work import ChildAnswer
-from hermes_tools.command_runner import CommandProcess, CommandRunner
+from hermes_tools.command_runner import CommandRunner
 from hermes_tools.containers.file_scripts import (
     FIND,
     GO,
@@ -30,7 +30,7 @@ from hermes_tools.containers.file_scripts import (
     read_status,
 )
 from hermes_tools.containers.search import ContainerSearch, Searched
-from hermes_tools.containers.shell import ContainerShell, end
+from hermes_tools.containers.shell import ContainerShell, ScriptProcess
 from hermes_tools.errors import FilesLostError, PathRefusedError, ToolFailure
 from hermes_tools.file_status import FileStatus
 from hermes_tools.files import CHUNK_BYTES
@@ -179,7 +179,7 @@ class ContainerFile:
 class _Write:
     """One run of `STAGE`."""
 
-    def __init__(self, process: CommandProcess) -> None:
+    def __init__(self, process: ScriptProcess) -> None:
         self._process = process
         self._told = b""
         self._begun = False
@@ -227,7 +227,7 @@ class _Write:
                     async with asyncio.timeout(_CLEAN_LIMIT_S):
                         await self._rest()
         finally:
-            await end(self._process)
+            await self._process.end()
 
 
 class _Reader:
@@ -239,7 +239,7 @@ class _Reader:
         self._held = beginning or b""
         self._at_end = beginning is not None and len(beginning) < SAMPLE_BYTES
         self._next_byte = len(self._held) + 1
-        self._process: CommandProcess | None = None
+        self._process: ScriptProcess | None = None
         self._taken = 0
 
     async def read(self, size: int = CHUNK_BYTES) -> bytes:
@@ -265,7 +265,7 @@ class _Reader:
         passed, _, self._held = told.partition(b"\n")
         return int(passed)
 
-    async def _piece(self, process: CommandProcess) -> bytes:
+    async def _piece(self, process: ScriptProcess) -> bytes:
         piece = await process.read()
         self._taken += len(piece)
         if self._taken > MOST_READ_BYTES:
@@ -279,7 +279,7 @@ class _Reader:
 
     async def close(self) -> None:
         if self._process is not None:
-            await end(self._process)
+            await self._process.end()
 
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from hermes_tools.child_work import ChildAnswer, run_standalone
-from hermes_tools.command_runner import CommandProcess
 from hermes_tools.containers.file_scripts import LIST, SEND, check_end
-from hermes_tools.containers.shell import ContainerShell, end
+from hermes_tools.containers.shell import ContainerShell, ScriptProcess
 from hermes_tools.errors import ToolFailure
 from hermes_tools.file_status import FileStatus
 from hermes_tools.standalone.container_search import SentRequest
@@ -145,10 +144,10 @@ class ContainerSearch:
                 naming.cancel()
                 await asyncio.wait({naming})
         finally:
-            await end(process)
+            await process.end()
 
 
-async def _tell(process: CommandProcess, names: bytes) -> None:
+async def _tell(process: ScriptProcess, names: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):  # it ended early, and says why
         await process.write(names)
         process.end_input()
