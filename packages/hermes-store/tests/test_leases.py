@@ -1,6 +1,7 @@
 """One writer at a time: who holds the lease, and what a late writer is told."""
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -328,6 +329,8 @@ def test_a_wait_can_be_bounded(tmp_path: Path) -> None:
             with pytest.raises(StoreBusyError, match="did not come free"):
                 await db.acquire_session_turn_lease("s", "you", 60, wait_s=0.05)
             await tickets(db, 0)
+            with pytest.raises(ConfigurationError, match="wait_s is not a number"):
+                await db.acquire_session_turn_lease("s", "you", 60, wait_s=math.nan)
             await db.release_session_turn_lease(held)
             with pytest.raises(ConfigurationError):
                 await db.acquire_session_turn_lease("s", "you", 0)

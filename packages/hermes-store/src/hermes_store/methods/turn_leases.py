@@ -63,6 +63,8 @@ class LeaseMethods(StoreMethods):
         it did not come within `wait_s` seconds, and `StoreClosedError` when the store is closed meanwhile.
         """
         _check_ttl(ttl_s)
+        if wait_s is not None and math.isnan(wait_s):
+            raise ConfigurationError("wait_s is not a number: nobody could say when the wait is over")
         deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
         with self._lines.place(session_id) as (line, place):
             token = None
@@ -72,7 +74,7 @@ class LeaseMethods(StoreMethods):
                         line, partial(leases.request, session_id, holder, ttl_s), deadline
                     )
             finally:
-                # From here to its leaving nothing is awaited where others stay, so that one of them sees to it.
+                # Where others stay nothing is awaited until it has left, so that one of them sees to it.
                 if token is None and len(line) == 1 and line.ticket is not None:
                     ticket, line.ticket = line.ticket, None
                     await finish(self._withdraw(line, ticket), GIVE_BACK_LIMIT_S)
