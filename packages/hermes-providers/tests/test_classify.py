@@ -240,6 +240,7 @@ def test_body_is_bounded_and_keys_are_masked() -> None:
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1792567690"}, 10.0),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "30"}, 30.0),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1000000000"}, 0.0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "999999999"}, None),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": ""}, None),
         ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9" * 400}, None),
         ({"retry-after": "3", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "30"}, 3.0),

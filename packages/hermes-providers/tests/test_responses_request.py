@@ -408,6 +408,8 @@ def test_low_effort_that_a_model_refuses_becomes_the_lowest_that_it_has(
         ("gpt-5.2-2025-12-11", "xhigh", "xhigh"),
         ("gpt-5.1-codex-max", "xhigh", "xhigh"),
         ("gpt-5.2-chat-latest", "high", "high"),
+        ("gpt-5.6-chat-latest", "high", "high"),
+        ("gpt-6.1-chat-latest", "high", "high"),
         ("gpt-5.1-codex", "high", "high"),
         ("gpt-5-pro", "high", "high"),
         ("gpt-5-mini", "high", "high"),

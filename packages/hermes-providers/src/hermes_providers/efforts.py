@@ -32,7 +32,7 @@ MODEL_EFFORTS: StrongEfforts = (
     # https://developers.openai.com/api/docs/guides/reasoning and the models' own pages: `max` came with
     # GPT-5.6. https://developers.openai.com/api/reference/resources/responses/methods/create: `xhigh` is for
     # all models after GPT-5.1-Codex-Max; GPT-5 Pro and the o-series end at `high`, chat models at `medium`.
-    (r"(?:^|[/:])gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]\b|1\d\b)", ("xhigh", "max")),
+    (r"(?:^|[/:])gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]\b|1\d\b)(?![\d.]*-chat)", ("xhigh", "max")),
     (r"(?:^|[/:])gpt-5\.(?:[2-5](?!-chat)|1-codex-max)", ("xhigh",)),
     # https://docs.x.ai/developers/model-capabilities/text/reasoning; the host's list of models (/v1/models)
     # tells it of each, as `capabilities.reasoning_effort`. Grok 4.5 and older ones end at `high`.

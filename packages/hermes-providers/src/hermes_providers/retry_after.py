@@ -66,7 +66,7 @@ def _reset(text: str, now: float) -> float | None:
         return _duration(text) if text[-1:] == "s" else _until_time(text, now)
     number = float(text)
     if number < _EPOCH_S:
-        return number
+        return _sane(number)
     return _sane(max(0.0, (number / 1000 if number >= _EPOCH_MS else number) - now))
 
 
