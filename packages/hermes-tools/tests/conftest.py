@@ -34,6 +34,7 @@ MARK = "HERMES_TEST_MARK"
 # How long the product waits for something that ends by itself in no time, unless the machine stands still.
 # A test whose matter is one of them sets it itself.
 BOUNDS = {
+    "hermes_tools.builtin.process_table": ("_END_LIMIT_S",),
     "hermes_tools.builtin.running_command": ("STOP_LIMIT_S",),
     "hermes_tools.builtin.delegate_task": ("_CLOSE_LIMIT_S",),
     "hermes_tools.builtin.memory": ("LOCK_LIMIT_S",),

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_tools import ApprovalPolicy, processes
-from hermes_tools.builtin import command_output
-from hermes_tools.builtin.process_table import LoggedOutput
+from hermes_tools.builtin import command_output, process_table
+from hermes_tools.builtin.process_table import BackgroundProcess, LoggedOutput
 from hermes_tools.builtin.running_command import QUIET_S, RunningCommand
 from hermes_tools.processes import CHUNK_BYTES, ChildProcess
 from hermes_tools.secrets import SecretMasker
@@ -430,6 +430,58 @@ def test_output_is_not_lost_because_the_machine_stood_still(run_async: Any) -> N
         return output.line_so_far()
 
     assert run_async(main()) == "x" * 100
+
+
+class SlowToAsk:
+    """A command that is killed, in a place that takes long to say whether it left something running."""
+
+    def __init__(self, *, tells_its_end: bool) -> None:
+        self.pid = 7
+        self.killed = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.tells_its_end = tells_its_end
+
+    async def wait(self) -> int:
+        await self.killed.wait()
+        if not self.tells_its_end:
+            await asyncio.Event().wait()
+        return 143
+
+    async def read(self) -> bytes:
+        await self.killed.wait()
+        return b""
+
+    async def group_lives(self) -> bool:
+        self.asked.set()
+        await asyncio.Event().wait()
+        return False
+
+    async def stop(self) -> None:
+        self.killed.set()
+
+    def close_pipes(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("tells_its_end", "state"), [(True, "ended with exit code 143, SIGTERM"), (False, "stopped")]
+)
+def test_a_process_that_was_killed_is_said_to_run(
+    run_async: Any, monkeypatch: pytest.MonkeyPatch, tells_its_end: bool, state: str
+) -> None:
+    monkeypatch.setattr(process_table, "_END_LIMIT_S", 0.01)
+
+    async def main() -> str:
+        output = LoggedOutput(SecretMasker(()))
+        child = SlowToAsk(tells_its_end=tells_its_end)
+        process = BackgroundProcess("p1", "sleep 9", RunningCommand(child, output), output)  # type: ignore[arg-type]
+        if tells_its_end:
+            child.killed.set()
+            await child.asked.wait()
+        await process.stop()
+        return process.state()
+
+    assert run_async(main()) == state
 
 
 def size_of(path: str) -> int:

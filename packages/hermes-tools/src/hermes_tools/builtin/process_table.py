@@ -21,6 +21,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 LOG_CHARS = 1_000_000
 MAX_RUNNING = 32
 MAX_ENDED = 32
+_END_LIMIT_S = 1.0
 
 
 class LoggedOutput:
@@ -63,18 +64,18 @@ class BackgroundProcess:
         """How far into its output the model has been told."""
         self.gone: bool = False
         """Whether the command and all that it started in its group have been seen to be gone."""
+        self._how_ended = ""
         self._started = time.monotonic()
         self._end = asyncio.create_task(self._see_end())
 
-    async def _see_end(self) -> str:
-        code = await self.running.ended()
+    async def _see_end(self) -> None:
+        self._how_ended = f"ended with {exit_text(await self.running.ended())}"
         if self.output is not None and not await self.running.leaves_something():
             try:
                 await self.running.stop()  # nothing is left to be ended: it only closes what is open
                 self.gone = True
             except TimeoutError as error:
                 logger.warning("process %s: %s", self.id, error)
-        return f"ended with {exit_text(code)}"
 
     @property
     def has_ended(self) -> bool:
@@ -96,8 +97,10 @@ class BackgroundProcess:
         """How it is, in words."""
         if self.output is None:
             return "left running by a command that has ended"
-        if self._end.done() and not self._end.cancelled():
-            return self._end.result() + ("" if self.gone else "; processes that it started go on")
+        if self._end.done() and self._how_ended:
+            return self._how_ended + ("" if self.gone else "; processes that it started go on")
+        if self.gone:
+            return "stopped"
         return f"running, process {self.running.child.pid}, {time.monotonic() - self._started:.0f} s"
 
     async def stop(self) -> None:
@@ -106,7 +109,7 @@ class BackgroundProcess:
             await self.running.stop()
             self.gone = True
         finally:
-            await asyncio.wait({self._end}, timeout=1)
+            await asyncio.wait({self._end}, timeout=_END_LIMIT_S)
             self._end.cancel()
             await asyncio.wait({self._end})
 
