@@ -1,4 +1,4 @@
-"""Every check and test of the workspace, tests two at a time, with a table at the end.
+"""Every check and test of the workspace, two lanes at a time, with a table at the end.
 
     python .ci/all_checks.py [NAME ...]
 
@@ -40,7 +40,10 @@ SELECTED = {"ray_cluster": "ray_cluster" if NIGHTLY else "ray_cluster and not ra
 """Which of the tests with a marker the profile runs, if not all."""
 NO_TESTS_COLLECTED = 5
 LANES = min(2, os.cpu_count() or 1)
-LONG = {"integration", "matrix pins"}
+LONG = ("integration", "matrix subsets", "matrix pins")
+"""These go first, so that no lane waits for one of them at the end; the others are short beside them."""
+AFTER_CHECKS = {"integration"}
+"""Tests that use what a check of the sources leaves: they look at the site that the step `docs` builds."""
 MATRIX = "tests-integration/matrix/run_matrix.py"
 
 
@@ -138,7 +141,7 @@ def whole_steps() -> Iterator[Step]:
         yield Step(f"unit with {needed}", [marked], report=report, may_be_empty=True)
     report = REPORTS / "integration.xml"
     yield Step("integration", [pytest(sys.executable, report, "tests-integration")], report=report)
-    for table in ("subsets", "pins", "figures"):
+    for table in ("subsets", "pins", "figures" if NIGHTLY else "bars"):
         report = REPORTS / f"matrix-{table}.xml"
         yield Step(f"matrix {table}", [[sys.executable, MATRIX, table, f"--report={report}"]], report=report)
 
@@ -181,22 +184,29 @@ async def outcome_of(command: list[str], env: dict[str, str]) -> tuple[int, str]
     return code, said
 
 
-async def run_all(steps: list[Step]) -> list[Outcome]:
-    """The outcomes in the order of `steps`: checks of the sources one by one, tests `LANES` at a time."""
-    outcomes = {step.name: await run(step) for step in steps if step.report is None}
-    # The longest first, so that no lane waits for it at the end.
-    waiting = sorted(
-        (step for step in steps if step.report is not None), key=lambda step: step.name not in LONG
-    )
+def next_of(waiting: list[Step], *, checked: bool) -> Step | None:
+    """What a lane that is free runs next; None if there is nothing, or all of it waits for the checks."""
+    free = [step for step in waiting if checked or step.name not in AFTER_CHECKS]
+    return min(free, key=lambda step: LONG.index(step.name) if step.name in LONG else len(LONG), default=None)
 
-    async def lane() -> None:
-        while waiting:
-            step = waiting.pop(0)
+
+async def run_all(steps: list[Step]) -> list[Outcome]:
+    """The outcomes in the order of `steps`, in `LANES` lanes. One begins with the checks of the sources, one
+    by one, since they share caches; the tests fill the others, and this one when the checks have ended."""
+    checks = [step for step in steps if step.report is None]
+    waiting = [step for step in steps if step.report is not None]
+    outcomes: dict[str, Outcome] = {}
+
+    async def lane(first: list[Step]) -> None:
+        for check in first:
+            outcomes[check.name] = await run(check)
+        while step := next_of(waiting, checked=all(one.name in outcomes for one in checks)):
+            waiting.remove(step)
             outcomes[step.name] = await run(step)
 
     async with asyncio.TaskGroup() as lanes:
-        for _ in range(LANES):
-            lanes.create_task(lane())
+        for number in range(LANES):
+            lanes.create_task(lane(checks if number == 0 else []))
     return [outcomes[step.name] for step in steps]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[2] / ".ci"))  # for the module `all_checks`
 sys.path.insert(0, str(Path(__file__).parent))
 
 from built import uv

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from all_checks import Step, next_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,6 +139,23 @@ def test_an_unknown_step_is_named_with_those_there_are(workspace: Path) -> None:
     code, lines = run_all(workspace, "integrations")
     assert code == 1
     assert lines[-1].startswith("no step is called integrations; there are: format, lint, ")
+
+
+def test_the_longest_goes_first_and_what_needs_the_site_waits_for_it() -> None:
+    steps = [Step(name, []) for name in ("unit hermes-batch", "matrix subsets", "integration")]
+    assert next_of(steps, checked=True) is steps[2]
+    assert next_of(steps, checked=False) is steps[1]
+    assert next_of(steps[:1], checked=False) is steps[0]
+    assert next_of(steps[2:], checked=False) is None
+
+
+def test_checks_and_tests_are_both_run_and_the_table_keeps_their_order(workspace: Path) -> None:
+    (workspace / "tests-integration/test_a.py").write_text("def test_good(): pass\n")
+    code, lines = run_all(workspace, "layers", "integration")
+    assert code == 1  # nothing says what the layers are
+    assert [line.split()[:2] for line in lines[-5:-3]] == [["layers", "FAILED"], ["integration", "ok"]]
+    assert lines.index("== integration") > lines.index("== layers")
+    assert lines[-2:] == ["failed: layers", "1 passed, 0 failed"]
 
 
 WAITING = """
