@@ -54,7 +54,7 @@ unit-%:
 	$(IN_ENVIRONMENT) python .ci/all_checks.py "unit $*"
 
 matrix:
-	$(IN_ENVIRONMENT) python .ci/all_checks.py matrix
+	$(IN_ENVIRONMENT) python tests-integration/matrix/run_matrix.py $(ARGS)
 
 bench:
 	$(IN_ENVIRONMENT) python benchmarks/run_all.py $(ARGS)

@@ -18,12 +18,14 @@ from subset_table import pinned_here
 from tables import grid
 from wheels import House
 
-__all__ = ["figures", "judge"]
+__all__ = ["BARRED", "figures", "judge"]
 
 PROGRAM = Path(__file__).with_name("measure_inside.py")
 MEGABYTE = 1_000_000
 MOST_BYTES: Mapping[tuple[str, ...], float] = {(BASE,): 1.5 * MEGABYTE, WHEELS: 25.0 * MEGABYTE}
 MOST_SECONDS: Mapping[tuple[str, ...], float] = {(BASE,): 0.060}
+BARRED = tuple(names for names in subsets() if names in MOST_BYTES or names in MOST_SECONDS)
+"""The subsets of which a figure can be too high."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ async def measure(made: Environment, names: tuple[str, ...]) -> Measured:
     return Measured(**json.loads(await must([made.python, "-I", PROGRAM, *modules], cwd=made.folder)))
 
 
-async def figures(head: House, python: Python, *, rounds: int) -> list[Filled]:
-    """Measure all subsets in turn, several times, so that a busy moment falls on all; print the table."""
+async def figures(head: House, python: Python, *, rounds: int, all_subsets: bool) -> list[Filled]:
+    """Measure the subsets in turn, several times, so that a busy moment falls on all; print the table."""
     found: dict[tuple[str, ...], list[Measured]] = {}
     async with AsyncExitStack() as stack:
         made = {
             names: await stack.enter_async_context(environment(Wanted(pinned_here(names, head), python)))
-            for names in subsets()
+            for names in (tuple(subsets()) if all_subsets else BARRED)
         }
         for names, one in made.items():
             await measure(one, names)

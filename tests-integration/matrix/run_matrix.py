@@ -3,9 +3,9 @@
     python tests-integration/matrix/run_matrix.py [TABLE ...] [--jobs N] [--report FILE] [--continue]
 
 TABLE is one of checks, brief, covering, mixtures, pairs and figures; `subsets` stands for the first three,
-`pins` for the next two. With no name all tables. HERMES_TEST_PROFILE=nightly fills all of each, else a part
-that covers it, without `brief`. Exits 1 if a cell failed. FILE is a report in JUnit's form with one test for
-each cell.
+`pins` for the next two, `bars` for those figures that can be too high. With no name all tables.
+HERMES_TEST_PROFILE=nightly fills all of each, else a part that covers it, without `brief`. Exits 1 if a cell
+failed. FILE is a report in JUnit's form with one test for each cell.
 
 --continue is for a run that was stopped: tests that ended green in the last week, with the same wheels, other
 packages, Python and tests, are not run again. The tables tell how many those are.
@@ -46,6 +46,7 @@ TITLES = {
     "pairs": "Pins: own tests of a layer passed beside hermes-messages of another age",
 }
 TABLES = (*TITLES, "figures")
+BARS = "bars"
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,13 @@ def read_arguments() -> Asked:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join([*TABLES, *GROUPS])}")
+    known = [*TABLES, *GROUPS, BARS]
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"one of {', '.join(known)}")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--report", type=Path)
     parser.add_argument("--continue", dest="goes_on", action="store_true")
     given = parser.parse_args()
-    if unknown := set(given.tables) - {*TABLES, *GROUPS}:
+    if unknown := set(given.tables) - {*known}:
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     full = os.environ.get("HERMES_TEST_PROFILE") == "nightly"
     tables = frozenset(table for name in given.tables or TABLES for table in GROUPS.get(name, (name,)))
@@ -111,8 +113,10 @@ async def run_tables(asked: Asked, pythons: Sequence[Python], folder: Path) -> l
         stock = await stock_up(head, releases)
         filled += await fill_table("mixtures", mixture_cells(stock, releases, pythons[0], campaign), asked)
         filled += await fill_table("pairs", pair_cells(stock, releases, pythons[0], campaign), asked)
-    if "figures" in asked.tables:
-        filled += await figures(head, pythons[0], rounds=9 if asked.full else 3)
+    if shown := asked.tables & {"figures", BARS}:
+        everything = "figures" in shown
+        rounds = 3 if everything and not asked.full else 9
+        filled += await figures(head, pythons[0], rounds=rounds, all_subsets=everything)
     return filled
 
 

@@ -12,7 +12,7 @@ import pytest
 from cells import Cell, Ended, Filled, fill
 from checks_inside import nothing_else_is_there
 from child_processes import CommandError, run
-from figures import Measured, judge
+from figures import BARRED, Measured, judge
 from interpreters import Python, too_few, wanted_minors
 from layers import BASE, WHEELS, subsets
 from tables import grid
@@ -72,6 +72,12 @@ def test_bars_hold_for_messages_alone_and_for_the_whole() -> None:
     assert [c.column for c in judge((BASE,), slow) if c.ended.status == "FAILED"] == ["ms import"]
     assert [c.column for c in judge((BASE,), large) if c.ended.status == "FAILED"] == ["MB installed"]
     assert [c.ended.status for c in judge(WHEELS, [Measured(9, 25_000_001)])].count("FAILED") == 1
+
+
+def test_what_is_measured_for_the_bars_is_all_that_can_fail() -> None:
+    enormous = [Measured(1_000, 10**12)]
+    can_fail = {names for names in subsets() if any(c.ended.failure for c in judge(names, enormous))}
+    assert can_fail == set(BARRED)
 
 
 def test_sources_in_the_place_of_a_wheel_fail_the_cell() -> None:
