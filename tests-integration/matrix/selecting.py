@@ -150,14 +150,17 @@ BY_PYTHON = frozenset(
     {
         "cancellation/test_cancel_everywhere.py",
         "hermes-batch/tests/test_signals.py",
+        "hermes-batch/tests/test_stopping.py",
         "hermes-loop/tests/test_cancel_everywhere.py",
         "hermes-messages/tests/typing/test_typing.py",
+        "hermes-providers/tests/engines/test_waits.py",
+        "hermes-providers/tests/local/test_pool.py",
         "hermes-providers/tests/local/test_process.py",
         "hermes-tools/tests/test_process.py",
         "hermes-tools/tests/test_terminal.py",
     }
 )
-"""What takes long and hangs on the version of Python: signals, processes, cancellation, typing."""
+"""Of SLOW and ONCE what hangs on the version of Python: signals, processes, limits, cancellation, typing."""
 FEW_EXAMPLES = 10
 
 

@@ -30,12 +30,12 @@ def pinned_here(names: Sequence[str], head: House) -> tuple[Pinned, ...]:
 def check_cells(head: House, pythons: Sequence[Python], *, full: bool) -> Iterator[Cell]:
     """Every subset, installed with what it declares and nothing more, does what checks_inside.py asks.
 
-    `full`: on all Pythons with both. Else on the oldest with both, on the newest with the newest.
+    `full`: on all Pythons with both. Else on the oldest with the oldest, on the newest with the newest.
     """
     every = [(python, resolution) for python in pythons for resolution in RESOLUTIONS]
     part: list[tuple[Python, Resolution]]
-    part = [(pythons[0], "highest"), (pythons[0], "lowest"), (pythons[-1], "highest")]
-    for python, resolution in every if full else dict.fromkeys(part):
+    part = [(pythons[0], "lowest"), (pythons[-1], "highest")]
+    for python, resolution in every if full else part:
         for names in subsets():
             wanted = Wanted(pinned_here(names, head), python, resolution)
             yield Cell(short(names), f"{python.name} {resolution}", partial(check_inside, wanted))
@@ -71,15 +71,15 @@ def covering_cells(campaign: Campaign, pythons: Sequence[Python]) -> Iterator[Ce
     """The same for each wheel alone (which is: with hermes-messages) and for the whole.
 
     Nightly all tests, on all Pythons with both. Else, without what takes long, each alone with the oldest
-    dependencies on the oldest Python, and the whole with the newest on the newest; there what hangs on the
-    version of Python is run though it takes long.
+    dependencies on the oldest Python, and the whole with the newest on the newest; there without what takes
+    seconds too, but with all that hangs on the version of Python. That one is the longest, so it comes first.
     """
     alone: list[tuple[str, ...]] = [names for names in subsets() if len(names) == 2]
     if not campaign.full:
+        yield tests_of(campaign, WHEELS, WHEELS, pythons[-1], "highest", NEWEST)
         for names in alone:
             yield tests_of(campaign, names, names[1:], pythons[0], "lowest", QUICK)
         yield tests_of(campaign, WHEELS, (), pythons[0], "lowest", QUICK)
-        yield tests_of(campaign, WHEELS, WHEELS, pythons[-1], "highest", NEWEST)
         return
     for python in pythons:
         for resolution in RESOLUTIONS:

@@ -39,10 +39,10 @@ __all__ = [
 NOTHING_COLLECTED = 5
 LIMIT_S = 3 * 3600.0
 QUICK = ("--quick",)
-NEWEST = ("--quick", "--by-python")
 BRIEF = ("--brief",)
-"""Options of the plugin `selecting`: to leave out what takes long, or of that only what no version of Python
-changes, and to leave out also what would be the same in each subset."""
+NEWEST = (*BRIEF, "--by-python")
+"""Options of the plugin `selecting`: to leave out what takes long; also what takes seconds and hangs on
+nothing beside it; and of both only what no version of Python changes."""
 GENERATED = ("__pycache__", ".hypothesis")
 MADE_BY_TOOLS = shutil.ignore_patterns(*GENERATED)
 LISTENED = re.compile(r"CI|HERMES_(?!TEST_PROFILE$).*|.*_proxy", re.IGNORECASE)

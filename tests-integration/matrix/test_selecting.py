@@ -101,7 +101,7 @@ def test_every_name_that_is_left_out_is_there() -> None:
         assert (folder / module).is_file(), name
         assert not test or test in selecting.tests_in(folder / module), name
     assert not SLOW & ONCE
-    assert BY_PYTHON < SLOW
+    assert BY_PYTHON < SLOW | ONCE
 
 
 def test_brief_leaves_out_more_than_quick_and_tries_few_examples(tmp_path: Path) -> None:
