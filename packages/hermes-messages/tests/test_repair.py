@@ -60,8 +60,7 @@ def check(
 # Properties
 
 
-@given(broken_conversations)
-def test_any_list_becomes_valid_and_needs_no_second_repair(messages: list[Message]) -> None:
+def becomes_valid_and_needs_no_second_repair(messages: list[Message]) -> None:
     repaired = repair(messages)
     for change in repaired.changes:
         event(change.kind.value)
@@ -72,8 +71,7 @@ def test_any_list_becomes_valid_and_needs_no_second_repair(messages: list[Messag
     assert all(new is old for new, old in zip(again.messages, repaired.messages, strict=True))
 
 
-@given(broken_conversations)
-def test_a_closed_repair_owes_nothing(messages: list[Message]) -> None:
+def closed_it_owes_nothing(messages: list[Message]) -> None:
     repaired = repair(messages, close_round=True)
     transcript = Transcript(repaired.messages)
     assert transcript.open_calls == ()
@@ -88,15 +86,13 @@ def test_nothing_valid_is_changed(messages: list[Message]) -> None:
     assert all(new is old for new, old in zip(repaired.messages, messages, strict=True))
 
 
-@given(broken_conversations)
-def test_no_user_message_is_lost_or_moved_past_another(messages: list[Message]) -> None:
+def loses_no_user_message_and_moves_none_past_another(messages: list[Message]) -> None:
     asked = [message for message in messages if isinstance(message, UserMessage)]
     kept = iter(repair(messages).messages)
     assert all(any(message is other for other in kept) for message in asked)
 
 
-@given(broken_conversations)
-def test_every_result_is_kept_or_was_no_result_of_an_open_call(messages: list[Message]) -> None:
+def keeps_every_result_of_an_open_call(messages: list[Message]) -> None:
     repaired = repair(messages)
     dropped = {change.index for change in repaired.changes if change.kind in DROPPED_RESULTS}
     given_results = [message.content for message in messages if isinstance(message, ToolMessage)]
@@ -135,8 +131,7 @@ def _assert_rightly_dropped(messages: list[Message], dropped: set[int], index: i
     assert owed <= len(others) or any(other.content == result.content for other in others)
 
 
-@given(broken_conversations)
-def test_answers_are_kept(messages: list[Message]) -> None:
+def keeps_answers(messages: list[Message]) -> None:
     said = "".join(
         content_text(message.content).strip()
         for message in messages
@@ -149,6 +144,16 @@ def test_answers_are_kept(messages: list[Message]) -> None:
         if isinstance(message, AssistantMessage)
     )
     assert Counter(said) - Counter(out) == Counter()
+
+
+@given(broken_conversations)
+def test_the_repair_of_any_list_keeps_all_its_promises(messages: list[Message]) -> None:
+    """Of one list, since to draw it takes far longer than to try them all."""
+    becomes_valid_and_needs_no_second_repair(messages)
+    closed_it_owes_nothing(messages)
+    loses_no_user_message_and_moves_none_past_another(messages)
+    keeps_every_result_of_an_open_call(messages)
+    keeps_answers(messages)
 
 
 # Each defect
