@@ -191,7 +191,13 @@ def test_media_become_lines_of_text() -> None:
 
 
 @given(conversations(plain=True), st.booleans())
-def test_plain_conversations_survive(messages: list[Message], with_tools: bool) -> None:
+def test_plain_conversations_survive_as_rows_of_both_kinds(messages: list[Message], with_tools: bool) -> None:
+    """Of one conversation, since to draw it takes longer than to write and read it."""
+    a_trajectory_survives(messages, with_tools)
+    an_openai_row_survives(messages)
+
+
+def a_trajectory_survives(messages: list[Message], with_tools: bool) -> None:
     rows = to_trajectory(messages, [TOOL] if with_tools else [])
     back = from_trajectory(rows)
     assert [same_but_spacing(message) for message in back] == [
@@ -387,8 +393,7 @@ def test_every_row_has_the_same_columns_and_types(messages: list[Message], with_
     assert isinstance(json.loads(row["tools"]), list)
 
 
-@given(conversations(plain=True))
-def test_openai_rows_survive(messages: list[Message]) -> None:
+def an_openai_row_survives(messages: list[Message]) -> None:
     row = to_openai_row(messages, [TOOL])
     back = from_openai_row(row)
     assert back == messages
