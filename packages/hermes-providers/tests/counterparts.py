@@ -57,7 +57,7 @@ def _start(command: Callable[[int], Sequence[str]], health: str) -> tuple[subpro
         deadline = time.monotonic() + _START_S
         while process.poll() is None:
             with suppress(httpx.HTTPError):
-                httpx.get(f"{root}{health}", trust_env=False).raise_for_status()
+                httpx.get(f"{root}{health}", trust_env=False, verify=False).raise_for_status()
                 return process, root
             if time.monotonic() > deadline:
                 process.kill()

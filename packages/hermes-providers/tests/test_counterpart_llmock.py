@@ -42,6 +42,8 @@ WEATHER = ToolSpec.from_schema(
     "The weather in a city.",
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 )
+PLAIN: dict[str, Any] = {"trust_env": False, "verify": False}
+"""No proxy, and no list of authorities to read, which takes longer than a test: nothing here is encrypted."""
 WIRES: dict[str, tuple[str, str, str]] = {
     "openai_chat": ("openai", "/v1", "gpt-4o-mini"),
     "openai_responses": ("openai", "/v1", "gpt-4o-mini"),
@@ -78,18 +80,18 @@ def ask(wire: str, *messages: Message, tools: tuple[ToolSpec, ...] = ()) -> Chat
 
 
 def scenario(server: str, *behaviours: dict[str, Any]) -> None:
-    httpx.post(f"{server}/_llmock/reset", trust_env=False).raise_for_status()
+    httpx.post(f"{server}/_llmock/reset", **PLAIN).raise_for_status()
     if not behaviours:
         return
     sent = httpx.post(
-        f"{server}/_llmock/scenario", json={"behaviors": list(behaviours)}, trust_env=False
+        f"{server}/_llmock/scenario", json={"behaviors": list(behaviours)}, **PLAIN
     ).raise_for_status()
     assert sent.json()["queued"] == len(behaviours)
 
 
 def findings(server: str) -> list[Any]:
     """What it has to say against the client, warnings included."""
-    found: list[Any] = httpx.get(f"{server}/_llmock/verdict", trust_env=False).json()["findings"]
+    found: list[Any] = httpx.get(f"{server}/_llmock/verdict", **PLAIN).json()["findings"]
     return found
 
 
@@ -171,7 +173,7 @@ def test_statuses_are_typed_and_nothing_is_sent_twice(
     assert error.status == status
     if status == 429:
         assert error.retry_after_s == 3
-    assert httpx.get(f"{server}/_llmock/requests", trust_env=False).json()["count"] == 1
+    assert httpx.get(f"{server}/_llmock/requests", **PLAIN).json()["count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -265,6 +267,6 @@ def test_who_does_what_our_errors_say_passes_its_verdict(server: str, wire: str,
         await provider.close()
 
     run(main())
-    verdict = httpx.get(f"{server}/_llmock/verdict", trust_env=False).json()
+    verdict = httpx.get(f"{server}/_llmock/verdict", **PLAIN).json()
     assert (verdict["passed"], verdict["findings"], verdict["calls"]) == (True, [], 1)
     assert verdict["faults_injected"] == 1
