@@ -213,6 +213,9 @@ class TestUnsavedTail:
             ([A, B, C], [A, B], []),
             ([A, B, C], [B, C], []),
             ([A, B, C], [A, X], [X]),
+            ([A, B, C], [B, C, X], [X]),
+            ([A, B, A, B], [A, B, X], [X]),
+            ([A, B, C], [B, X], [B, X]),
             ([A, AssistantMessage("b", finish_reason="stop")], [A, B], []),
         ],
     )

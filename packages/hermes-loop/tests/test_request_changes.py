@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from hermes_loop.request_changes import NOTHING_CHANGED, RequestChange, apply_change, find_change
+from hermes_loop.request_changes import (
+    LONGEST_ARGUMENTS,
+    NOTHING_CHANGED,
+    RequestChange,
+    apply_change,
+    find_change,
+)
 from hermes_messages import (
     AssistantMessage,
     ChatRequest,
@@ -119,6 +125,28 @@ class TestFormat:
             AssistantMessage("yes", reasoning="hm"),
             UserMessage("on"),
         ]
+
+    def test_arguments_too_long_for_a_host_are_shortened_in_the_copy_alone(self) -> None:
+        long = '{"text": "' + "x" * LONGEST_ARGUMENTS + '"}'
+        messages = [
+            UserMessage("go"),
+            AssistantMessage(tool_calls=(ToolCall("a", "write", long), ToolCall("b", "f", '{"y": 1}'))),
+            ToolMessage("a", "written"),
+            ToolMessage("b", "2"),
+        ]
+        sent = request(list(messages))
+        change = find_change(MALFORMED, sent, NOTHING_CHANGED)
+        assert change is not None
+        changed = list(apply_change(sent, change).history)
+        assistant = changed[1]
+        assert isinstance(assistant, AssistantMessage)
+        shortened, other = assistant.tool_calls
+        assert len(shortened.arguments) <= LONGEST_ARGUMENTS
+        assert shortened.parse_arguments()["_characters"] == len(long)
+        assert (shortened.id, other) == ("a", ToolCall("b", "f", '{"y": 1}'))
+        assert changed[2:] == messages[2:]  # what the calls gave is still said
+        assert list(sent.history) == messages
+        assert find_change(MALFORMED, sent, change) is None
 
     def test_a_request_with_nothing_to_mend_is_not_sent_again(self) -> None:
         assert find_change(MALFORMED, request(), NOTHING_CHANGED) is None

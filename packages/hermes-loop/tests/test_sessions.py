@@ -80,6 +80,59 @@ def test_a_history_that_is_stored_is_not_written_again() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param([AssistantMessage("")], id="a blank answer of a failed stream"),
+        pytest.param([AssistantMessage("and more")], id="two answers in a row"),
+        pytest.param([SystemMessage("Be brief.")], id="a late system message"),
+        pytest.param([ToolMessage("gone", "x")], id="a result of no call"),
+    ],
+)
+@pytest.mark.parametrize("front", [[], [SystemMessage("You help.")]], ids=["", "with a system row"])
+def test_a_stored_history_that_has_to_be_mended_is_not_written_again(
+    front: list[Message], odd: list[Message]
+) -> None:
+    """Rows of another program, which a host loads and hands over with each turn."""
+    rows = [
+        *front,
+        UserMessage("a"),
+        AssistantMessage("one"),
+        *odd,
+        UserMessage("b"),
+        AssistantMessage("two"),
+    ]
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.ensure_session("s", SessionInfo())
+        await store.append_messages_batch("s", [NewMessage(f"u{n}", row) for n, row in enumerate(rows)])
+        async with make(store, text("three"), text("four")) as agent:
+            for said in ("c", "d"):
+                loaded = to_dicts(store.messages("s"))
+                await agent.run_conversation(said, conversation_history=loaded)
+        assert store.messages("s")[: len(rows)] == rows
+        assert [m.content for m in store.messages("s")[len(rows) :]] == ["c", "three", "d", "four"]
+
+    asyncio.run(main())
+
+
+def test_a_window_with_something_new_behind_it_adds_only_that() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        agent = make(store, text("one"), text("two"), text("three"))
+        async with agent:
+            await agent.run_conversation("a")
+            second = await agent.run_conversation("b")
+            new = {"role": "assistant", "content": "and a thought"}
+            said = {"role": "user", "content": "aside"}
+            await agent.run_conversation("c", conversation_history=[*second["messages"][2:], said, new])
+        stored = [m.content for m in store.messages("s")]
+        assert stored == ["a", "one", "b", "two", "aside", "and a thought", "c", "three"]
+
+    asyncio.run(main())
+
+
 def test_a_history_of_a_new_session_is_stored_before_the_turn() -> None:
     history: list[JsonObject] = [
         {"role": "user", "content": "x"},

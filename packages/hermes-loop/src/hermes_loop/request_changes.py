@@ -26,10 +26,14 @@ from hermes_messages import (
     parse_arguments_tolerantly,
 )
 from hermes_messages.repair import repair
+from hermes_messages.shrinking import shorten_arguments
 
 __all__ = ["NOTHING_CHANGED", "RequestChange", "apply_change", "find_change"]
 
 MOST_PARAMETERS: Final = 8
+LONGEST_ARGUMENTS: Final = 100_000
+"""In characters. Hosts cap a string of a request, none below this; one call above it would have each later
+request refused."""
 
 _FIELDS: Final[Mapping[str, tuple[str, object]]] = {
     "temperature": ("temperature", None),
@@ -111,8 +115,9 @@ def _with_smaller_output(
 
 
 def _repaired(history: History) -> History | None:
-    """The messages as plain as they can be said: a valid transcript, arguments that are JSON, nothing that
-    another host or an older version put beside them. None when they are that already."""
+    """The messages as plain as they can be said: a valid transcript, arguments that are JSON and not too long
+    for a host, nothing that another host or an older version put beside them. None when they are that
+    already."""
     messages = tuple(history)
     plain = [_plain(message) for message in repair(messages).messages]
     changed = len(plain) != len(messages) or any(a is not b for a, b in zip(plain, messages, strict=True))
@@ -124,7 +129,8 @@ def _plain(message: Message) -> Message:
     if message.extra is not None:
         changes["extra"] = None
     if isinstance(message, AssistantMessage):
-        calls = tuple(_plain_call(call) for call in message.tool_calls)
+        shorter = shorten_arguments(message, LONGEST_ARGUMENTS).message
+        calls = tuple(_plain_call(call) for call in shorter.tool_calls)
         if any(a is not b for a, b in zip(calls, message.tool_calls, strict=True)):
             changes["tool_calls"] = calls
         if message.replay is not None:

@@ -101,15 +101,18 @@ def unsaved_tail(stored: Sequence[Message], given: Sequence[Message]) -> Sequenc
     """The messages of `given` that have to be written although `stored` is there.
 
     What both begin with is there already. So is a window: a host that hands over only the newest part of
-    what is stored owes nothing.
+    what is stored owes what stands behind that.
     """
     old = [to_dicts([message]) for message in stored]
     new = [to_dicts([message]) for message in given]
     if len(new) <= len(old) and old[len(old) - len(new) :] == new:
         return ()
+    shorter = min(len(old), len(new))
     common = 0
-    while common < min(len(old), len(new)) and old[common] == new[common]:
+    while common < shorter and old[common] == new[common]:
         common += 1
+    if not common:
+        common = next((size for size in range(shorter, 0, -1) if old[-size:] == new[:size]), 0)
     return given[common:]
 
 

@@ -85,10 +85,12 @@ async def _restore_messages(
     if conversation.open_round is not None:  # suspended, or a turn was dropped without its finalization
         conversation.fill_tool_round(missing_results(conversation.open_round, ran=True))
         conversation.close_tool_round(superseded_results(conversation.open_round.message))
-    stored: list[Message] = []
+    known: Sequence[Message] = ()
     if deps.store is not None and (given is not None or not conversation.is_current(record)):
         rows = await deps.store.get_messages(turn.session_id)
-        if given is not None or not conversation.ends_like([row.message for row in rows]):
+        if given is not None or not conversation.ends_like(_messages(rows)):
+            if given is not None:
+                known = _without_system_row(answered(repair(_messages(rows)).messages, superseded))
             stored, unfinished = await _settle_open_rounds(turn, deps, deps.store, rows, given is None)
             if given is None:
                 conversation.replace(_without_system(turn, _repaired(turn, stored, "the stored session")))
@@ -100,7 +102,7 @@ async def _restore_messages(
         history = _without_system(turn, _repaired(turn, given, "the given history", superseded))
         conversation.replace(history)
         if deps.store is not None:
-            for message in unsaved_tail(stored, history):
+            for message in unsaved_tail(known, history):  # both mended: what was stored odd is stored
                 conversation.journal.add(turn.next_uid(), message)
     conversation.left_at(None)  # until this turn's end has noted it anew
 
@@ -123,7 +125,11 @@ async def _settle_open_rounds(
         await close_open_rounds(store, turn.session_id, rounds, turn.lease.token)
         rows = await store.get_messages(turn.session_id)
         rows = [row for row in rows if record is None or row.seq < last.seq]
-    return [row.message for row in rows], record
+    return _messages(rows), record
+
+
+def _messages(rows: Sequence[StoredMessage]) -> list[Message]:
+    return [row.message for row in rows]
 
 
 def _repaired(
@@ -146,7 +152,11 @@ def _without_system(turn: TurnState, messages: Sequence[Message]) -> Sequence[Me
         return messages
     if turn.system_message is None:
         turn.system_message = content_text(messages[0].content)
-    return messages[1:]
+    return _without_system_row(messages)
+
+
+def _without_system_row(messages: Sequence[Message]) -> Sequence[Message]:
+    return messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages
 
 
 async def _settle_system_prompt(turn: TurnState, deps: TurnDeps, record: SessionRecord | None) -> None:
