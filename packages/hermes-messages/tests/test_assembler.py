@@ -86,6 +86,16 @@ def test_late_id_is_adopted() -> None:
     ) == [("a", "f", '{"q":1}')]
 
 
+@pytest.mark.parametrize("index", [0, None])
+def test_new_id_with_arguments_behind_a_whole_call_is_another_call(index: int | None) -> None:
+    """The name of the second comes late: the first must not get its arguments."""
+    assert calls_of(
+        ToolCallChunk(index=index, name="f", arguments='{"x":1}'),
+        ToolCallChunk(index=index, id="b", arguments='{"y":'),
+        ToolCallChunk(index=index, id="b", name="g", arguments="2}"),
+    ) == [("call_0", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
 def test_id_that_comes_after_the_call_was_shown_changes_nothing() -> None:
     events, response = assemble(
         [

@@ -15,6 +15,7 @@ from msgspec import Raw
 from all_wires import WIRES, Block, model_of, provider_for, refused, streamed
 from byte_server import ByteServer, plain, stream
 from hermes_messages import (
+    AssistantMessage,
     ChatRequest,
     ChatResponse,
     ErrorKind,
@@ -23,10 +24,12 @@ from hermes_messages import (
     JsonValue,
     Message,
     ProviderError,
+    ToolCall,
     ToolMessage,
     ToolSpec,
     UserMessage,
 )
+from hermes_messages.parts import AudioPart, FilePart, OpaquePart, Part, TextPart
 from hermes_providers.wire.base import WireSettings
 from hermes_providers.wire.formats import make_wire
 from hermes_providers.wire.output_tool import OUTPUT_TOOL, OUTPUT_VALUE_TOOL
@@ -99,6 +102,32 @@ def test_tool_names_that_a_host_refuses_are_mapped_and_mapped_back(wire: str) ->
                 assert f'"name": "{name}"' not in text or name == mapped
 
     run(main())
+
+
+LONG = Raw(b'{"type":"blob","source":{"data":"' + b"A" * 5_000 + b'"}}')
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (FilePart(filename="plan.docx", data="data:application/msword;base64,AAAA"), "plan.docx"),
+        (AudioPart("AAAA", "wav"), "wav"),
+        (OpaquePart(Raw(b'{"type":"output_text","text":"21 degrees"}')), "21 degrees"),
+        (OpaquePart(Raw(b'{"type":"json","json":{"degrees":21}}')), '\\"json\\"'),
+        (OpaquePart(LONG), "of another form"),
+    ],
+)
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_result_without_text_and_image_is_not_one_without_output(wire: str, part: Part, said: str) -> None:
+    made = make_wire(wire, WireSettings(base_url="http://host/v1", provider="p", host="host"))
+    asking = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"),))
+    for parts in ((part,), (TextPart("Found:"), part)):
+        request = asked(wire, UserMessage("go"), asking, ToolMessage("a", parts))
+        body = made.builder.build(request).decode()
+        assert said in body
+        assert "(no output)" not in body
+        assert ("Found:" in body) == (len(parts) > 1)
+        assert "AAAA" not in body
 
 
 @given(names=st.sets(st.text(min_size=1, max_size=200), min_size=1, max_size=20))

@@ -41,6 +41,7 @@ from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
 from hermes_providers.wire.anthropic_replay import own_blocks, rebuilt
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.result_text import foreign_kind, foreign_text
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
@@ -55,6 +56,8 @@ _NO_OUTPUT = "(no output)"
 _NO_TEXT = "(empty message)"
 _BELOW = "(see below)"
 _DATA_ADDRESS = re.compile(r"data:([^;,]*)(;[^,]*)?,(.*)", re.DOTALL)
+_RESULT_BLOCKS = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+"""The blocks that a result may hold ("Create a Message", API reference: `tool_result`)."""
 _UNMARKED = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 """Blocks on which no cache marker may stand ("Prompt caching", what can not be cached)."""
 
@@ -142,6 +145,8 @@ def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple
     true"."""
     content: Content = message.content
     beside: tuple[Part, ...] = ()
+    if not isinstance(content, str):
+        content = tuple(map(_result_part, content))
     if message.status != "ok" and not isinstance(content, str):
         beside = tuple(part for part in content if not isinstance(part, TextPart))
         content = tuple(part for part in content if isinstance(part, TextPart))
@@ -155,6 +160,13 @@ def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple
     if message.status != "ok":
         wired["is_error"] = True
     return wired, _content_blocks(beside)
+
+
+def _result_part(part: Part) -> Part:
+    """`part` itself, or as text where it has a form that no result on this wire may have."""
+    if isinstance(part, OpaquePart) and foreign_kind(bytes(part.raw)) not in _RESULT_BLOCKS:
+        return TextPart(foreign_text(bytes(part.raw)))
+    return part
 
 
 def _result_content(content: Content) -> str | list[object]:

@@ -23,6 +23,7 @@ from hermes_providers.profiles import ToolNameRule
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.gemini_media import media_part
 from hermes_providers.wire.gemini_replay import own_parts, sent_part
+from hermes_providers.wire.result_text import result_text
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
@@ -207,7 +208,7 @@ def _result(
     "FunctionResponse" (ai.google.dev/api/caching): the keys "output" and "error" tell what happened.
     """
     content = message.content
-    text = content_text(content)
+    text = result_text(content)
     images = [] if isinstance(content, str) else [part for part in content if isinstance(part, ImagePart)]
     inside = [image for image in images if rules.tool_images and image.url.startswith("data:")]
     if not text.strip():

@@ -36,6 +36,7 @@ from hermes_messages.transcript_rules import is_blank
 from hermes_providers.profiles import ChatQuirks
 from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
+from hermes_providers.wire.result_text import result_text
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
@@ -202,7 +203,7 @@ def _call(call: ToolCall, quirks: ChatQuirks) -> JsonDict:
 
 def _tool_content(content: Content, quirks: ChatQuirks) -> tuple[str | list[object], list[object]]:
     """The content of a tool message, and the images that have to go elsewhere."""
-    text = content_text(content)
+    text = result_text(content)
     images = [] if isinstance(content, str) else [part for part in content if isinstance(part, ImagePart)]
     if not images:
         return (text if text.strip() else _NO_OUTPUT), []

@@ -27,6 +27,7 @@ from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.call_ids import wire_call_id
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks
 from hermes_providers.wire.openai_responses_replay import own_items
+from hermes_providers.wire.result_text import result_text
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
@@ -153,7 +154,7 @@ def _rebuilt(
 
 def _output(content: Content, quirks: ResponsesQuirks) -> tuple[str | list[object], list[object]]:
     """The output of a call, and the images that have to go elsewhere."""
-    text = content_text(content)
+    text = result_text(content)
     images = [] if isinstance(content, str) else [part for part in content if isinstance(part, ImagePart)]
     if not images:
         return (text if text.strip() else _NO_OUTPUT), []
