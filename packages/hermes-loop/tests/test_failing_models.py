@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from hermes_loop import AIAgent
-from hermes_messages import AssistantMessage, ErrorKind, ModelInfo, Usage, UserMessage
+import pytest
+
+from hermes_loop import AIAgent, TurnEvent
+from hermes_loop.events import AttemptDiscarded, StepStarted
+from hermes_messages import AssistantMessage, ErrorKind, ModelInfo, TextDelta, Usage, UserMessage
 from hermes_messages.protocols import ConversationResult
 from hermes_messages.testing import (
     MemoryStore,
@@ -103,6 +106,32 @@ class TestRetries:
         agent = make(broken(text("Bad"), after=1, error=again), text("Good"), stream_delta_callback=screen)
         run(agent, "hi")
         assert (screen.text, screen.retries) == ("Good", 1)
+
+    @pytest.mark.parametrize(("then", "shown"), [("Good", "Bad\nGood"), ("Bad and good", "Bad and good")])
+    def test_text_beside_a_call_that_could_not_be_read_is_taken_back(self, then: str, shown: str) -> None:
+        """The host answered, but the answer is no part of the conversation, and the model is asked again."""
+        plain: list[str] = []
+        events: list[TurnEvent] = []
+        bad = text("Bad", finish="malformed_function_call")
+        agent = make(calls(call("look"), text="Hm. "), bad, text(then), event_callback=events.append)
+        [result] = run(agent, "hi", stream_callback=plain.append)
+        assert result["final_response"] == then
+        assert "Bad" not in [message["content"] for message in result["messages"]]
+        assert "".join(plain) == f"Hm. {shown}"
+        kept = ""
+        for event in events:
+            match event:
+                case StepStarted():
+                    kept = ""
+                case TextDelta(text=piece):
+                    kept += piece
+                case AttemptDiscarded():
+                    assert kept == "Bad"
+                    kept = ""
+                case _:
+                    pass
+        assert kept == then
+        assert sum(isinstance(event, AttemptDiscarded) for event in events) == 1
 
     def test_attempts_are_bounded(self) -> None:
         again = error(failure(ErrorKind.SERVER, "boom", retry_after_s=0))

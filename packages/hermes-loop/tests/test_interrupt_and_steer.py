@@ -65,6 +65,31 @@ def test_an_interrupt_ends_a_model_call_and_keeps_what_came() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("how", ["interrupted", "cancelled"])
+def test_a_turn_that_ends_while_its_text_is_shown_has_closed_its_stream(how: str) -> None:
+    """The stream waits for its reader then, and would be closed by the garbage collector, some time later."""
+
+    async def main() -> None:
+        shown = asyncio.Event()
+
+        async def show(_: str) -> None:
+            shown.set()
+            await asyncio.Event().wait()
+
+        provider = ScriptedProvider([text("Hello", chunk_size=1)])
+        async with AIAgent(provider=provider, stream_delta_callback=show) as agent:
+            turn = asyncio.create_task(agent.run_conversation("hi"))
+            await shown.wait()
+            open_then: list[int] = []
+            turn.add_done_callback(lambda _: open_then.append(provider.live_streams))
+            _ = agent.interrupt() if how == "interrupted" else turn.cancel()
+            await asyncio.wait({turn})
+            assert turn.cancelled() == (how == "cancelled")
+            assert open_then == [0]
+
+    asyncio.run(main())
+
+
 def test_an_interrupt_before_any_text_leaves_the_question_alone() -> None:
     async def main() -> None:
         provider = ScriptedProvider([hang(), text("ok")])

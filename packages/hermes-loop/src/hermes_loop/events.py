@@ -324,7 +324,8 @@ class TurnEvents:
                 self._turn_is_open = False
             case StepStarted(number=number):
                 self._open_step = number
-                self._shown = ShownText()
+                if not self._shown.is_holding:  # else the last step's text was taken back
+                    self._shown = ShownText()
             case StepEnded():
                 self._open_step = None
             case ToolStarted(call=call):

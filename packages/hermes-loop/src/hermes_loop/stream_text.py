@@ -23,6 +23,11 @@ class ShownText:
         self._attempt = ""
         self._holding = False
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether what comes next takes the place of what was shown."""
+        return self._holding
+
     def begin_attempt(self) -> None:
         """A new attempt starts from nothing."""
         if not self._holding:

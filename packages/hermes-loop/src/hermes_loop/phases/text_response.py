@@ -6,6 +6,7 @@ from hermes_loop.events import StatusChanged
 from hermes_loop.output_type import OutputMisfitError, correction
 from hermes_loop.phases.normalize import answer_text
 from hermes_loop.phases.persist import save_owed
+from hermes_loop.phases.recovery import discard_attempt
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Answer, Continue, Discard, Finish, Stop, TextVerdict
 from hermes_messages import UserMessage
@@ -77,5 +78,7 @@ async def handle_discarded_response(turn: TurnState, deps: TurnDeps, discard: Di
         return Stop(_spent(turn), discard.error)
     turn.empty_responses += 1
     if discard.ask_again and turn.empty_responses <= deps.limits.empty_responses:
+        if turn.attempt_text.strip():  # it was shown, beside a call that could not be read
+            await discard_attempt(turn, discard.error)
         return Continue(discard.error)
     return Stop(discard.reason, discard.error)
