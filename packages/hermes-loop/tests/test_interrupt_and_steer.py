@@ -66,8 +66,11 @@ def test_an_interrupt_ends_a_model_call_and_keeps_what_came() -> None:
 
 
 @pytest.mark.parametrize("how", ["interrupted", "cancelled"])
-def test_a_turn_that_ends_while_its_text_is_shown_has_closed_its_stream(how: str) -> None:
+def test_a_turn_that_ends_while_its_text_is_shown_has_closed_its_stream(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """The stream waits for its reader then, and would be closed by the garbage collector, some time later."""
+    monkeypatch.setattr("hermes_loop.events.CALLBACK_GRACE_S", 0.01)
 
     async def main() -> None:
         shown = asyncio.Event()
