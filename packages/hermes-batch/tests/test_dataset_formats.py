@@ -45,7 +45,11 @@ def children() -> list[str]:
 
 
 PROMPTS = [f"prompt {number} \u2028 大别山" for number in range(5000)]
-PLAIN = "".join(json.dumps({"prompt": text}, ensure_ascii=False) + "\n" for text in PROMPTS).encode()
+SCORES = [number / 3 if number % 5 else float("nan") for number in range(5000)]
+PLAIN = "".join(
+    json.dumps({"prompt": text, "score": score}, ensure_ascii=False) + "\n"
+    for text, score in zip(PROMPTS, SCORES, strict=True)
+).encode()
 
 
 def write_gzip(path: Path) -> None:
@@ -59,7 +63,7 @@ def write_zstd(path: Path) -> None:
 
 
 def write_parquet(path: Path) -> None:
-    pq.write_table(pa.table({"prompt": PROMPTS}), path, row_group_size=1000)
+    pq.write_table(pa.table({"prompt": PROMPTS, "score": SCORES}), path, row_group_size=1000)
 
 
 WRITERS = {"gzip": write_gzip, "zstd": write_zstd, "parquet": write_parquet}
@@ -75,6 +79,7 @@ async def test_every_form_gives_the_rows_of_the_plain_file(tmp_path: Path, form:
     async with aclosing(read_dataset(path)) as rows:
         found = [row async for row in rows]
     assert [row.turns for row in found if isinstance(row, PromptRow)] == [(text,) for text in PROMPTS]
+    assert [row.metadata["score"] for row in found[:3] if isinstance(row, PromptRow)] == [None, 1 / 3, 2 / 3]
     assert (await scan_dataset(path)).hashes == (await scan_dataset(plain)).hashes
     assert len((await scan_dataset(path, max_samples=7)).hashes) == 7
 
@@ -190,3 +195,42 @@ async def test_a_reader_is_ended_whose_output_nobody_takes_any_more() -> None:
             await asyncio.sleep(0.001)
         await worker_process.kill(process)
     assert process.returncode is not None
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@in_a_loop
+async def test_a_reader_is_ended_with_what_it_started() -> None:
+    """A child of it has the other end of the pipe, too, and would go on."""
+    script = "import subprocess as s; print(s.Popen(['sleep', '600']).pid, flush=True); input()"
+    process = await worker_process.start(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    child = int(await process.stdout.readline())
+    async with asyncio.timeout(60):
+        await worker_process.kill(process)
+        while runs(child):  # noqa: ASYNC110 - it sends no event
+            await asyncio.sleep(0.01)
+    assert process.returncode is not None
+
+
+@in_a_loop
+async def test_an_end_that_nobody_tells_of_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_process, "_REAP_LIMIT_S", 0.05)
+    process = await worker_process.start(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    async def never() -> int:
+        await asyncio.Event().wait()
+        return 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "wait", never)
+        async with asyncio.timeout(60):
+            await worker_process.kill(process)
+    await process.wait()

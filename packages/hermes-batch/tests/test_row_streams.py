@@ -146,6 +146,33 @@ def test_a_row_that_was_run_again_elsewhere_counts_once(tmp_path: Path) -> None:
     assert last.paid == ["b"]
 
 
+def test_what_was_discarded_or_refused_is_not_paid_again_unless_asked(tmp_path: Path) -> None:
+    class Mixed(Agents):
+        async def answer(self, prompt: str) -> ConversationResult:
+            self.paid.append(prompt)
+            if prompt in ("refused", "away"):
+                kind = ErrorKind.CONTENT_POLICY if prompt == "refused" else ErrorKind.SERVER
+                return failed_conversation(prompt, error="no", kind=kind)
+            result = conversation(prompt, answer="x")
+            if prompt == "empty":
+                result["transcript"] = []
+            return result
+
+    rows = ["good", "empty", "refused", "away"]
+    first = run(tmp_path, Rows(rows), Mixed())
+    assert (first.ok, first.discarded, first.error, first.pending) == (1, 1, 2, 0)
+    for options, paid in (
+        ({}, ["away"]),
+        ({"retry_discarded": True}, ["empty"]),
+        ({"retry_failed": True}, ["refused"]),
+    ):
+        again = Agents()
+        last = run(tmp_path, Rows(rows[::-1]), again, resume=True, **options)
+        assert again.paid == paid
+    assert (last.ok, last.total) == (4, 4)
+    assert merged(tmp_path) == rows[::-1]
+
+
 def test_a_run_that_was_stopped_keeps_what_it_had_and_goes_on(tmp_path: Path) -> None:
     prompts = [str(number) for number in range(20)]
     first = Agents()

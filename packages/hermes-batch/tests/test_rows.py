@@ -24,6 +24,21 @@ def test_a_prompt_and_its_options() -> None:
     assert row.metadata == {"a": 1}
 
 
+def test_a_number_that_is_missing_is_null_however_it_is_written() -> None:
+    odd = read('{"prompt": "NaN", "id": NaN, "max_iterations": NaN, "x": [-Infinity, {"y": Infinity}, 9e30]}')
+    plain = read('{"prompt": "NaN", "id": null, "max_iterations": null, "x": [null, {"y": null}, 9e30]}')
+    assert isinstance(odd, PromptRow)
+    assert odd == plain
+    assert (odd.turns, odd.id, odd.max_iterations) == (("NaN",), "", None)
+    assert odd.metadata == {"x": [None, {"y": None}, 9e30]}
+
+
+def test_whole_numbers_are_whole_where_a_table_has_them_as_floats() -> None:
+    row = read('{"prompt": "a", "id": 12.0, "max_iterations": 3.0, "score": 1.0}')
+    assert isinstance(row, PromptRow)
+    assert (row.id, row.max_iterations, row.metadata) == ("12", 3, {"score": 1.0})
+
+
 def test_a_list_of_texts_is_several_turns() -> None:
     row = read('{"prompt": ["one", "two"]}')
     assert isinstance(row, PromptRow)
@@ -94,7 +109,14 @@ def test_the_hash_is_of_the_content_whatever_its_spelling() -> None:
         ('{"prompt": "  "}', '"prompt" is empty'),
         ('{"prompt": "a", "toolsets": "file"}', "$.toolsets"),
         ('{"prompt": "a", "max_iterations": 0}', '"max_iterations" is less than 1'),
-        ('{"prompt": "a", "x": NaN}', "invalid JSON"),
+        ('{"prompt": NaN}', "Expected `str | array`, got `null` - at `$.prompt`"),
+        ('{"prompt": "a", "x": nan}', "invalid JSON"),
+        ('{"prompt": "NaN", "x": }', "invalid JSON"),
+        ('{"prompt": "a", "x": NaN, "y": 1e999}', "invalid JSON"),
+        ('{"prompt": "a", "x": NaN, "y": "\\ud800"}', "invalid JSON"),
+        (b'{"prompt": "\xff", "x": NaN}', "invalid JSON"),
+        ('{"prompt": "a", "x": NaN, "y": ' + "[" * 100_000 + "]" * 100_000 + "}", "invalid JSON"),
+        ('{"prompt": "a", "max_iterations": 2.5}', "got `float` - at `$.max_iterations`"),
     ],
 )
 def test_a_line_that_is_no_row_says_why(line: str | bytes, reason: str) -> None:

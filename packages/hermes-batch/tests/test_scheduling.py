@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hermes_batch import BatchRunner, BatchStatistics, RunAbortedError, row_retries
 from hermes_batch.dataset import read_dataset, sorted_in_windows
@@ -105,7 +106,7 @@ def test_a_row_whose_host_fails_is_tried_again_with_a_fresh_agent_and_costs_what
     statistics = asyncio.run(runner(tmp_path, ["a"], agents, attempts=3).run())
     assert (statistics.ok, statistics.error) == (1, 0)
     [record] = records(tmp_path)
-    assert (record.api_calls, record.input_tokens) == (3, 30)
+    assert (record.api_calls, record.input_tokens, record.usage_known) == (3, 30, True)
     assert len({request.session_id for request in agents.requests}) == 3
     assert len({request.cwd for request in agents.requests}) == 3
 
@@ -138,7 +139,20 @@ def test_a_row_that_ran_out_of_time_is_tried_again(tmp_path: Path) -> None:
         assert len(agents.requests) == 2
         if statistics.ok:
             break
-    assert statistics.ok == 1
+    assert (statistics.ok, statistics.usage_known) == (1, 0), "what the first attempt used nobody told"
+
+
+def test_figures_are_unknown_where_an_attempt_that_was_paid_did_not_give_them(tmp_path: Path) -> None:
+    asyncio.run(runner(tmp_path, ["a"], failing(0)).run())
+    [known] = [replace(record, cost_usd=2.0, cost_known=True) for record in records(tmp_path)]
+    unpaid = replace(known, run_again=True, usage_known=False, cost_known=False, cost_usd=0.0)
+    untold = replace(unpaid, run_again=False)
+    for earlier, told in (([known], True), ([unpaid], True), ([known, untold], False), ([untold], False)):
+        whole = row_retries.with_earlier_costs(known, earlier)
+        assert (whole.usage_known, whole.cost_known) == (told, told)
+        assert whole.cost_usd == 2.0 * (1 + earlier.count(known))
+    lost = row_retries.with_earlier_costs(unpaid, [known])
+    assert (lost.usage_known, lost.cost_known, lost.cost_usd) == (False, False, 2.0)
 
 
 def test_a_stop_ends_the_pause_before_the_next_attempt(

@@ -1,6 +1,8 @@
 """The records of a run on disk."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,37 @@ def test_a_record_whose_line_feed_alone_is_missing_is_torn_too(tmp_path: Path) -
     shard.write_bytes(shard.read_bytes()[:-1])
     asyncio.run(mend_torn_tails(tmp_path))
     assert asyncio.run(indices_in(tmp_path)) == [0]
+
+
+def test_what_a_failed_write_left_is_not_continued_by_the_next_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room on the disk may come back while other records wait: together the two would be one damaged line,
+    and a record lost that somebody was told is safe."""
+    real = os.write
+
+    def full_in_the_middle(fd: int, data: memoryview) -> int:
+        if bytes(data).startswith(b'{"prompt_index":1,'):
+            real(fd, data[:30])
+            raise OSError(errno.ENOSPC, "no space")
+        return real(fd, data)
+
+    async def write_three() -> None:
+        writer = ShardWriter(tmp_path, rows_per_shard=100)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(writer.run())
+            await writer.append(record(0))
+            with pytest.raises(OSError, match="no space"):
+                await writer.append(record(1))
+            await writer.append(record(2))
+            writer.close()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full_in_the_middle)
+        asyncio.run(write_three())
+    assert asyncio.run(mend_torn_tails(tmp_path)) == ["shard-00001.jsonl"]
+    found = asyncio.run(scan_recorded(tmp_path))
+    assert ([place.index for place in found.records], found.damaged) == ([0, 2], 0)
 
 
 def test_a_damaged_line_in_the_middle_costs_only_itself(

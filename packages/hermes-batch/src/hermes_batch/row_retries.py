@@ -36,16 +36,20 @@ def pause_s(attempt: int) -> float:
 
 
 def with_earlier_costs(record: Record, earlier: Sequence[Record]) -> Record:
-    """`record` with what the attempts before it cost. Pure."""
+    """`record` with what the attempts before it cost; figures that one of them did not give, though it may
+    have cost something, are unknown for the row. Pure."""
     if not earlier:
         return record
     every = (*earlier, record)
+    paid = [one for one in every if one is record or not one.run_again]
     return msgspec.structs.replace(
         record,
         api_calls=sum(one.api_calls for one in every),
         input_tokens=sum(one.input_tokens for one in every),
         output_tokens=sum(one.output_tokens for one in every),
+        usage_known=all(one.usage_known for one in paid),
         cost_usd=sum(one.cost_usd for one in every),
+        cost_known=all(one.cost_known for one in paid),
         duration_s=round(sum(one.duration_s for one in every), 3),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,7 @@ class _Fields(Struct, frozen=True):
 
 _HASH_DIGITS = 32
 _KNOWN = frozenset(_Fields.__struct_fields__)
+_NUMBERS = frozenset({"id", "max_iterations"})
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
@@ -127,20 +129,33 @@ def read_row(line: bytes | LongLine, *, index: int, line_number: int) -> Row:
 
 
 def _object(line: bytes) -> dict[str, object]:
-    try:
-        content: object = msgspec.json.decode(line)
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise _NoRowError(f"invalid JSON: {error}") from error
+    content = _decoded(line)
     if not isinstance(content, dict):
         raise _NoRowError('not a JSON object; a row looks like {"prompt": "..."}')
     return content
+
+
+def _decoded(line: bytes) -> object:
+    """What a line says. Writers of Python's put NaN or Infinity, which is no JSON, where a number is missing:
+    that is null, as it is in the rows of an iterable and of Parquet."""
+    try:
+        try:
+            decoded: object = msgspec.json.decode(line)
+        except ValueError:
+            if b"NaN" not in line and b"Infinity" not in line:
+                raise
+            loaded = json.loads(line.decode(), parse_constant=lambda _: None)
+            decoded = msgspec.json.decode(json.dumps(loaded, ensure_ascii=False, allow_nan=False).encode())
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        raise _NoRowError(f"invalid JSON: {error}") from error
+    return decoded
 
 
 def _fields(content: dict[str, object]) -> _Fields:
     if "prompt" not in content:
         raise _NoRowError('no "prompt" key')
     try:
-        fields = msgspec.convert(content, _Fields)
+        fields = msgspec.convert({key: _counted(content, key) for key in content.keys() & _KNOWN}, _Fields)
     except msgspec.ValidationError as error:
         raise _NoRowError(str(error)) from error
     if fields.max_iterations is not None and fields.max_iterations < 1:
@@ -148,6 +163,14 @@ def _fields(content: dict[str, object]) -> _Fields:
     if fields.image is not None and not fields.image.strip():
         raise _NoRowError('"image" is empty')
     return fields
+
+
+def _counted(content: Mapping[str, object], key: str) -> object:
+    """The value of `key`. Tables have whole numbers as floats where one of a column is missing."""
+    value = content[key]
+    if key in _NUMBERS and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 def _asked(prompt: str | list[object], system: str | None) -> _Asked:

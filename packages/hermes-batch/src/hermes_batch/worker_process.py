@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import suppress
@@ -11,7 +14,10 @@ from hermes_batch.supervision import finish
 
 __all__ = ["WorkerError", "feed_worker", "worker_output"]
 
+logger: logging.Logger = logging.getLogger(__name__)
+
 _CHUNK = 1 << 18
+_REAP_LIMIT_S = 10.0
 _LONGEST_COMPLAINT = 2_000
 
 
@@ -70,10 +76,21 @@ async def ended(process: Process) -> None:
 
 
 async def kill(process: Process) -> None:
-    """End the child if it runs, and reap it."""
+    """End the child if it runs, with its group, which it leads, and reap it. Bounded in time."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
+    reaping = asyncio.ensure_future(_reap(process))
+    try:
+        await asyncio.wait({reaping}, timeout=_REAP_LIMIT_S)
+        if not reaping.done():
+            logger.warning("nobody told of the end of process %d, or something holds its output", process.pid)
+    finally:
+        reaping.cancel()
+        await asyncio.wait({reaping})
+
+
+async def _reap(process: Process) -> None:
     for output in (process.stdout, process.stderr):
         while output is not None and await output.read(_CHUNK):
             pass  # asyncio sees no end of a child whose pipe is paused, full of what nobody takes
