@@ -21,6 +21,7 @@ MODE = sys.argv[1]
 FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 STARTED = time.monotonic()
 BIG = 5 * 1024 * 1024
+TOKEN = os.environ.get("SERVICE_TOKEN", "")
 tools = ["echo"]
 
 
@@ -69,7 +70,7 @@ def on_initialize(request: dict[str, Any]) -> None:
             "protocolVersion": "2025-11-25",
             "capabilities": capabilities,
             "serverInfo": {"name": "misbehaving", "version": "1"},
-            "instructions": "Be kind.\U000e0049\U000e0047",
+            "instructions": "Be kind.\U000e0049\U000e0047" + (f" Use {TOKEN}." if MODE == "tells" else ""),
         },
     )
 
@@ -97,6 +98,9 @@ def on_list(request: dict[str, Any]) -> None:
         case "odd names":
             page = {"tools": [listed(n) for n in ("a.b", "a b", "a_b", "a_b", "x" * 90, "\U000e0041hid")]}
             page["tools"][2]["description"] = "seen\U000e0041\U000e0042"
+        case "tells":
+            schema = {"type": "object", "properties": {"key": {"type": "string", "default": TOKEN}}}
+            page = {"tools": [{"name": "echo", "description": f"with {TOKEN}", "inputSchema": schema}]}
         case "broken list":
             page = {"tools": [{"name": 5}]}
         case _:
@@ -155,6 +159,10 @@ def on_call(request: dict[str, Any]) -> None:  # noqa: C901 - a table: one case 
             answer(request, {"content": [{"type": "text"}]})
         case "error without text":
             send({"id": request["id"], "error": {"code": -32000, "message": ""}})
+        case "tells":
+            told = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
+            send({"method": "notifications/progress", "params": {**told, "message": f"with {TOKEN}"}})
+            send({"id": request["id"], "error": {"code": -32000, "message": f"{TOKEN} is too old"}})
         case "tells its environment":
             say(request, json.dumps(dict(os.environ)))
         case "all kinds":
@@ -194,7 +202,7 @@ def main() -> None:
     if MODE == "ignores the end":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE == "exits at once":
-        sys.exit("no licence file")
+        sys.exit("no licence file" + (f" for {TOKEN}" if TOKEN else ""))
     while (message := read()) is not None:
         match message.get("method"):
             case "initialize":

@@ -98,7 +98,9 @@ class CallContext:
         return self._round
 
     async def progress(self, text: str) -> None:
-        """Tell the host how it goes. Until a tool names a better source, this is its output so far."""
+        """Tell the host how it goes. Until a tool names a better source, this is its output so far.
+        Credentials are hidden."""
+        text = self.masker.mask(text)
         self._reported.append(text)
         callback = self._round.tool_progress
         if callback is not None:

@@ -110,7 +110,7 @@ def _tools_of(server: McpServer, masker: SecretMasker) -> list[Tool]:
     tools: dict[str, Tool] = {}
     for listed in server.tools:
         if config.tools.takes(listed.name):
-            tool = McpTool(server, listed)
+            tool = McpTool(server, listed, masker)
             tools.setdefault(tool.spec.name, _unless_too_long(tool))
     if config.tools.resources and server.has_resources:
         for made in (_ListResources(server), _ReadResource(server)):
@@ -123,9 +123,10 @@ def _tools_of(server: McpServer, masker: SecretMasker) -> list[Tool]:
 
 
 class McpTool:
-    """One tool of a server. Those that only read may run beside others; all others run alone."""
+    """One tool of a server. Those that only read may run beside others; all others run alone. What `masker`
+    knows is hidden in its description and schema, which models and hosts are shown."""
 
-    def __init__(self, server: McpServer, listed: ListedTool) -> None:
+    def __init__(self, server: McpServer, listed: ListedTool, masker: SecretMasker | None = None) -> None:
         self._server = server
         self._listed = listed
         reads_only = listed.annotations is not None and listed.annotations.read_only_hint is True
@@ -133,10 +134,11 @@ class McpTool:
         self.idempotent: bool = reads_only or (
             listed.annotations is not None and listed.annotations.idempotent_hint is True
         )
+        hide = (masker or SecretMasker(())).mask
         self.spec: ToolSpec = ToolSpec(
             tool_name(server.config.name, listed.name),
-            clean_text(listed.description or listed.title or listed.name)[:_LONGEST_DESCRIPTION],
-            _encoded_schema(listed.input_schema),
+            hide(clean_text(listed.description or listed.title or listed.name))[:_LONGEST_DESCRIPTION],
+            msgspec.Raw(hide(_encoded_schema(listed.input_schema)).encode()),
         )
 
     async def run(self, arguments: JsonObject, context: ToolCallContext) -> str:
@@ -226,11 +228,11 @@ def _unless_too_long(tool: McpTool) -> Tool:
     return _Absent(tool.spec.name, f"its schema takes {size} bytes; {LONGEST_SCHEMA} at most are taken")
 
 
-def _encoded_schema(schema: JsonObject) -> msgspec.Raw:
+def _encoded_schema(schema: JsonObject) -> str:
     """The schema as the server wrote it, without invisible text; an object with properties in any case."""
     whole = schema if schema.get("type") == "object" else {**schema, "type": "object"}
     whole = whole if isinstance(whole.get("properties"), dict) else {**whole, "properties": {}}
-    return msgspec.Raw(clean_text(msgspec.json.encode(whole).decode()).encode())
+    return clean_text(msgspec.json.encode(whole).decode())
 
 
 if TYPE_CHECKING:
