@@ -155,7 +155,7 @@ def test_what_was_discarded_or_refused_is_not_paid_again_unless_asked(tmp_path: 
                 return failed_conversation(prompt, error="no", kind=kind)
             result = conversation(prompt, answer="x")
             if prompt == "empty":
-                result["transcript"] = []
+                result["transcript"] = ()
             return result
 
     rows = ["good", "empty", "refused", "away"]

@@ -160,8 +160,8 @@ def on_call(request: dict[str, Any]) -> None:  # noqa: C901 - a table: one case 
         case "error without text":
             send({"id": request["id"], "error": {"code": -32000, "message": ""}})
         case "tells":
-            told = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
-            send({"method": "notifications/progress", "params": {**told, "message": f"with {TOKEN}"}})
+            report = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
+            send({"method": "notifications/progress", "params": {**report, "message": f"with {TOKEN}"}})
             send({"id": request["id"], "error": {"code": -32000, "message": f"{TOKEN} is too old"}})
         case "tells its environment":
             say(request, json.dumps(dict(os.environ)))
