@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from hermes_messages import (
     ChatResponse,
     FinishReason,
     History,
+    MessageFormatError,
     ReasoningDelta,
     StreamEvent,
     TextDelta,
@@ -60,6 +62,15 @@ def read(wire: str, pieces: Sequence[bytes]) -> tuple[list[StreamEvent], ChatRes
     for delta in reader.close():
         told += assembler.feed(delta)
     return told, assembler.finish(complete=reader.done)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_list_of_dicts_for_a_history_is_told_before_a_request(wire: str) -> None:
+    made = make_wire(wire, WireSettings(base_url="http://host/v1", provider="p", host="host"))
+    for listed in ([{"role": "user", "content": "hi"}], [UserMessage("hi")]):
+        request = ChatRequest(model="m", history=cast("History", listed))
+        with pytest.raises(MessageFormatError, match="a History is needed here, not list"):
+            made.builder.build(request)
 
 
 def test_the_recorded_answer_is_read_whole_on_each_wire() -> None:

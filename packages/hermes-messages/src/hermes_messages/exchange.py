@@ -56,7 +56,8 @@ class ToolSpec(Struct, frozen=True, gc=False):
 class ChatRequest(Struct, frozen=True, gc=False, kw_only=True):
     """One model call. Values that are None are left to the host.
 
-    `history` holds everything the model sees, the system message first. `extra_body` is a JSON object of
+    `history` holds everything the model sees, the system message first; providers raise `MessageFormatError`
+    for a list that stands there in its place. `extra_body` is a JSON object of
     host-specific fields (bytes) that is merged into the request body last; `session_id` lets a host route
     requests of one conversation to one cache.
     """

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from hermes_messages.history import History, MessageLog
-from hermes_messages.messages import Message, SystemMessage, ToolMessage, UserMessage
+from hermes_messages.messages import MESSAGE_KINDS, Message, SystemMessage, ToolMessage, UserMessage
+from hermes_messages.strangers import check_kinds, no_history
 
 __all__ = [
     "Edit",
@@ -44,7 +45,16 @@ _NOTHING = b"-"
 
 
 def segments(messages: Sequence[Message], start: int = 0) -> Iterator[tuple[int, int]]:
-    """The (begin, end) bounds of the segments of `messages[start:]`; `start` must itself begin one."""
+    """The (begin, end) bounds of the segments of `messages[start:]`; `start` must itself begin one.
+
+    Raises `MessageFormatError` for what is no message.
+    """
+    check_kinds(messages[start:], MESSAGE_KINDS, start)
+    return _segments(messages, start)
+
+
+def _segments(messages: Sequence[Message], start: int = 0) -> Iterator[tuple[int, int]]:
+    """See `segments`; for messages of a history, which has looked at what they are."""
     begin = start
     for position in range(start + 1, len(messages)):
         message = messages[position]
@@ -124,17 +134,22 @@ class HistoryEncoder(_SegmentBytes):
         """Encode `history`, reusing every segment that was closed in an earlier call on the same log.
 
         A segment that only the tail of the view closes, or is part of, is encoded for this call alone.
+        Raises `MessageFormatError` for what is no history.
         """
-        cache = self._logs.get(history.log)
+        try:
+            log = history.log
+        except AttributeError:
+            raise no_history(history) from None
+        cache = self._logs.get(log)
         if cache is None:
-            cache = self._logs[history.log] = _LogCache()
+            cache = self._logs[log] = _LogCache()
         length, logged = len(history), history.logged
         known = bisect_left(cache.ends, logged)  # of the kept segments, those that end before the view does
         start = cache.ends[known - 1] if known else 0
         closed = cache.chunks[:known]
         open_tail = b""
         new = history[start:]
-        for begin, behind in segments(new):
+        for begin, behind in _segments(new):
             end = start + behind
             encoded = self._encoded(cache, new[begin:behind], end, logged)
             if end == length:
@@ -276,8 +291,13 @@ class HistoryJoiner(_SegmentBytes):
         """Join what is new in `history` to what was joined in earlier calls on the same log.
 
         A segment that only the tail of the view closes, or is part of, is joined for this call alone.
+        Raises `MessageFormatError` for what is no history.
         """
-        log, logged, new = history.log, history.logged, _Pieces()
+        try:
+            log = history.log
+        except AttributeError:
+            raise no_history(history) from None
+        logged, new = history.logged, _Pieces()
         run = self._logs.get(log)
         if run is None:
             run = self._logs[log] = _Run()
@@ -288,7 +308,7 @@ class HistoryJoiner(_SegmentBytes):
         before = run.letter_before(known)
         misplaced = run.misplaced is not None and run.misplaced <= start
         behind = history[start:]
-        for begin, stop in segments(behind):
+        for begin, stop in _segments(behind):
             end = start + stop
             encoded = self._encoded(run.open, behind[begin:stop], end, logged)
             if isinstance(behind[begin], SystemMessage):

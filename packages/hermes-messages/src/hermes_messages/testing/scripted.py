@@ -11,7 +11,9 @@ import msgspec
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.errors import ConfigurationError, HermesError
 from hermes_messages.exchange import ChatRequest, ModelInfo, ResponseDone, StreamEvent
+from hermes_messages.history import History
 from hermes_messages.parts import Origin
+from hermes_messages.strangers import no_history
 from hermes_messages.testing.script import Answer, Broken, Hang, ScriptStep, StepMaker
 
 __all__ = ["ScriptExhaustedError", "ScriptedProvider"]
@@ -106,12 +108,15 @@ class ScriptedProvider:
         await asyncio.sleep(0)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Play the next step. Raises its error, or `ScriptExhaustedError`.
+        """Play the next step. Raises its error, or `ScriptExhaustedError`; `MessageFormatError` where the
+        request's history is none.
 
         The provider need not have been opened, but once closed it raises `ConfigurationError`.
         """
         if self.close_count and not self._is_open:
             raise ConfigurationError("stream() on a closed ScriptedProvider; open() it again first")
+        if not isinstance(request.history, History):
+            raise no_history(request.history)
         self.requests.append(request)
         self.live_streams += 1
         self.most_live_streams = max(self.most_live_streams, self.live_streams)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from hermes_messages import AssistantMessage, History, MessageLog, ToolSpec
+from hermes_messages import AssistantMessage, History, MessageFormatError, MessageLog, ToolSpec
 
 __all__ = ["LogFacts", "facts_of", "last_answer"]
 
@@ -43,10 +43,14 @@ class LogFacts:
 
 
 def facts_of(logs: WeakKeyDictionary[MessageLog, LogFacts], history: History) -> LogFacts:
-    """The facts of the log of `history`, up to date."""
-    facts = logs.get(history.log)
+    """The facts of the log of `history`, up to date. Raises `MessageFormatError` for what is no history."""
+    try:
+        log = history.log
+    except AttributeError:
+        raise MessageFormatError(f"a History is needed here, not {type(history).__name__}") from None
+    facts = logs.get(log)
     if facts is None:
-        facts = logs[history.log] = LogFacts()
+        facts = logs[log] = LogFacts()
     facts.read(history)
     return facts
 
