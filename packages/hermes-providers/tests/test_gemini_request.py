@@ -48,7 +48,7 @@ def test_whole_body_of_a_tool_round() -> None:
     assert builder().build(request) == (
         b'{"systemInstruction":{"parts":[{"text":"be brief"}]},'
         b'"generationConfig":{"maxOutputTokens":100,"temperature":0.5,"seed":7,"stopSequences":["END"],'
-        b'"thinkingConfig":{"thinkingBudget":1024,"includeThoughts":true}},'
+        b'"thinkingConfig":{"thinkingBudget":75,"includeThoughts":true}},'
         b'"toolConfig":{"functionCallingConfig":{"mode":"ANY"}},"contents":['
         b'{"role":"user","parts":[{"text":"read x"}]},'
         b'{"role":"model","parts":[{"text":"Looking."},'
@@ -297,6 +297,27 @@ def test_thinking_is_a_level_or_a_budget_never_both(effort: ReasoningEffort) -> 
     assert ("thinkingLevel" in new, "thinkingBudget" in new) == (True, False)
     assert ("thinkingLevel" in old, "thinkingBudget" in old) == (False, True)
     assert ("includeThoughts" in new, "includeThoughts" in old) == (effort != "none", effort != "none")
+
+
+@pytest.mark.parametrize(
+    ("model", "max_tokens", "budget"),
+    [
+        ("gemini-2.5-flash", 8_000, 6_000),
+        ("gemini-2.5-flash", 100_000, 24_576),
+        ("gemini-2.5-flash", 100, 75),
+        ("gemini-2.5-flash", 1, 0),
+        ("gemini-2.5-flash-lite", 1_000, 750),
+        ("gemini-2.5-flash-lite", 600, 0),  # it has no budget below 512
+        ("gemini-2.5-pro", 400, 300),
+        ("gemini-2.5-pro", 100, 128),  # it can not be kept from thinking
+    ],
+)
+def test_thoughts_leave_room_for_an_answer_under_max_tokens(model: str, max_tokens: int, budget: int) -> None:
+    config = body(reasoning_effort="max", model=model, max_tokens=max_tokens)["generationConfig"]
+    assert config["maxOutputTokens"] == max_tokens
+    assert config["thinkingConfig"] == {"thinkingBudget": budget} | (
+        {"includeThoughts": True} if budget else {}
+    )
 
 
 def test_thinking_of_single_models() -> None:

@@ -40,9 +40,9 @@ _BUDGETS: dict[ReasoningEffort, int] = {
 """What the efforts mean as a budget of tokens, which models before 3 have: "OpenAI compatibility", thinking
 (ai.google.dev/gemini-api/docs/openai), which ends at `high`; above it stands the most that a model takes."""
 
-# "Thinking" (ai.google.dev/gemini-api/docs/thinking), thinkingBudget: 2.5 Pro can not be kept from thinking.
-_PRO_BUDGETS = (128, 32768)
-_FLASH_BUDGETS = (0, 24576)
+# "Thinking" (ai.google.dev/gemini-api/docs/thinking), thinkingBudget: the least and the most of a model, and
+# besides 0, which 2.5 Pro does not take: it can not be kept from thinking.
+_BUDGET_RANGES = (("pro", 128, 32768), ("flash-lite", 512, 24576), ("", 1, 24576))
 
 
 class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,12 +127,14 @@ def answer_way(quirks: GeminiQuirks, model: str, *, has_tools: bool) -> Literal[
             return "tool" if has_tools and not _is_new(model) else "schema"
 
 
-def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None) -> dict[str, object]:
+def thinking_config(
+    quirks: GeminiQuirks, model: str, effort: ReasoningEffort | None, max_tokens: int | None = None
+) -> dict[str, object]:
     """`thinkingConfig`; empty when nothing is asked for, or the model has no thinking.
 
     From 3 on there are levels and no way to switch thinking off, so the lowest one stands for "none", and
-    "high" for what is above it ("Gemini 4 Argon": low, medium, high); 2.5 has a budget; both at once are
-    refused.
+    "high" for what is above it ("Gemini 4 Argon": low, medium, high); 2.5 has a budget, which leaves room for
+    an answer under `max_tokens`; both at once are refused.
     """
     version = _version(model)
     if effort is None or (version is not None and version < (2, 5)):
@@ -144,8 +146,18 @@ def thinking_config(quirks: GeminiQuirks, model: str, effort: ReasoningEffort | 
     elif version is None:  # gemma
         return {}
     else:
-        least, most = _PRO_BUDGETS if "pro" in model else _FLASH_BUDGETS
-        config = {"thinkingBudget": min(max(_BUDGETS[effort], least), most)}
-    if quirks.include_thoughts and effort != "none":
+        config = {"thinkingBudget": _budget(model, _BUDGETS[effort], max_tokens)}
+    if quirks.include_thoughts and effort != "none" and config.get("thinkingBudget") != 0:
         config["includeThoughts"] = True
     return config
+
+
+def _budget(model: str, wanted: int, max_tokens: int | None) -> int:
+    """Thoughts count against `maxOutputTokens`: with a budget as large, which nothing refuses, an answer ends
+    without a text (github.com/googleapis/python-genai/issues/811). A quarter is left for the answer; where no
+    budget of the model's is as small, it does not think, and 2.5 Pro as little as it can."""
+    least, most = next(limits for name, *limits in _BUDGET_RANGES if name in model)
+    budget = min(wanted, most if max_tokens is None else min(most, max_tokens * 3 // 4))
+    if budget < least:
+        return least if "pro" in model else 0
+    return budget

@@ -123,7 +123,10 @@ class GeminiRequestBuilder(BodyBuilder):
             "temperature": request.temperature,
             "seed": request.seed,
             "stopSequences": list(request.stop) or None,
-            "thinkingConfig": thinking_config(self._quirks, request.model, request.reasoning_effort) or None,
+            "thinkingConfig": thinking_config(
+                self._quirks, request.model, request.reasoning_effort, request.max_tokens
+            )
+            or None,
         }
         schema = self._schema_for(request, "schema")
         if schema is not None:
