@@ -25,7 +25,7 @@ from hermes_providers.wire.body_builder import BodyBuilder
 from hermes_providers.wire.cache_markers import marked, turn_markers
 from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.openai_chat_messages import encode_segment, encode_system
-from hermes_providers.wire.output_tool import answer_tool
+from hermes_providers.wire.output_tool import answer_tool, schema_for_tool
 from hermes_providers.wire.schema_dialect import object_at_top, without_refs
 from hermes_providers.wire.sent_history import by_commas, check_sendable
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -60,7 +60,11 @@ class ChatRequestBuilder(BodyBuilder):
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
         head, takes_tools = self._head(request)
         offered = request.tools if _offers_tools(request, self._quirks) else ()
-        tools = self._tools_field(offered, _tool_schema(request, self._quirks)) if takes_tools else b""
+        tools = (
+            self._tools_field(offered, schema_for_tool(request, self._quirks.response_format))
+            if takes_tools
+            else b""
+        )
         # Only replayed reasoning, and whether it sees, depend on the model.
         by_model = self._quirks.replay_field is not None or self._quirks.blind_models
         key = request.model if by_model else ""
@@ -136,7 +140,7 @@ class ChatRequestBuilder(BodyBuilder):
         if request.stop:
             fields["stop"] = request.stop
         fields.update(_reasoning_option(request, quirks))
-        schema = _tool_schema(request, quirks)
+        schema = schema_for_tool(request, quirks.response_format)
         if schema is not None and not request.tools and quirks.tool_choice_option:
             fields["tool_choice"] = {"type": "function", "function": {"name": answer_tool(schema).name}}
         elif _offers_tools(request, quirks):  # hosts refuse tool options in a request without tools
@@ -165,11 +169,6 @@ def _limit_key(quirks: ChatQuirks, refused: frozenset[str]) -> str | None:
 def _offers_tools(request: ChatRequest, quirks: ChatQuirks) -> bool:
     """Whether tools go along: where "none" can not be said, they stay at home."""
     return bool(request.tools) and (quirks.tool_choice_option or request.tool_choice != "none")
-
-
-def _tool_schema(request: ChatRequest, quirks: ChatQuirks) -> Raw | None:
-    """The schema of the answer, if a tool asks for it."""
-    return request.response_schema if quirks.response_format == "output_tool" else None
 
 
 def _reasoning_option(request: ChatRequest, quirks: ChatQuirks) -> dict[str, object]:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from msgspec import Raw
-
 from hermes_messages import (
     ChatRequest,
     Message,
@@ -31,7 +29,7 @@ from hermes_providers.wire.extra_body import read_extra_body
 from hermes_providers.wire.log_facts import LogFacts, facts_of
 from hermes_providers.wire.openai_responses_items import encode_segment, text_message
 from hermes_providers.wire.openai_responses_quirks import ResponsesQuirks, effort_for
-from hermes_providers.wire.output_tool import answer_tool
+from hermes_providers.wire.output_tool import answer_tool, schema_for_tool
 from hermes_providers.wire.schema_dialect import object_at_top
 from hermes_providers.wire.sent_history import by_commas, leading_text
 from hermes_providers.wire.tool_names import wire_tool_name
@@ -74,7 +72,7 @@ class ResponsesRequestBuilder(BodyBuilder):
             head.setdefault("instructions", system)
         elif system:
             first = dump(text_message(self._quirks.system_as, system)) + b","
-        schema = _tool_schema(request, self._quirks)
+        schema = schema_for_tool(request, self._quirks.response_format)
         tools = self._tools_field(request.tools, schema) if "tools" not in head else b""
         return joined.within((dump(head)[:-1], b',"input":[', first), (b"]", tools, b"}"))
 
@@ -100,7 +98,7 @@ class ResponsesRequestBuilder(BodyBuilder):
         if reasoning and "reasoning" not in self._settings.refusals.of(request.model):
             fields["reasoning"] = reasoning
         schema = request.response_schema
-        by_tool = _tool_schema(request, quirks)
+        by_tool = schema_for_tool(request, quirks.response_format)
         if by_tool is not None and not request.tools:
             fields["tool_choice"] = {"type": "function", "name": answer_tool(by_tool).name}
         elif request.tools:  # hosts refuse tool options in a request without tools
@@ -147,11 +145,6 @@ def _schema_allowed(request: ChatRequest, quirks: ResponsesQuirks) -> bool:
     if quirks.response_format == "without_tools":
         return not request.tools
     return quirks.response_format == "json_schema"
-
-
-def _tool_schema(request: ChatRequest, quirks: ResponsesQuirks) -> Raw | None:
-    """The schema of the answer, if a tool asks for it."""
-    return request.response_schema if quirks.response_format == "output_tool" else None
 
 
 def _tools(tools: Sequence[ToolSpec], quirks: ResponsesQuirks) -> list[object]:

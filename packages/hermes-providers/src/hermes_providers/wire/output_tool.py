@@ -13,11 +13,19 @@ from typing import TypeGuard
 import msgspec
 from msgspec import Raw
 
-from hermes_messages import JsonObject, JsonValue, ToolSpec
+from hermes_messages import ChatRequest, JsonObject, JsonValue, ToolSpec
 from hermes_messages.deltas import Delta, TextChunk, ToolCallChunk
 from hermes_providers.wire.schema_dialect import ODD_AT_TOP, without_refs
 
-__all__ = ["OUTPUT_TOOL", "OUTPUT_VALUE_TOOL", "AnswerCalls", "AnswerText", "answer_tool", "is_answer_tool"]
+__all__ = [
+    "OUTPUT_TOOL",
+    "OUTPUT_VALUE_TOOL",
+    "AnswerCalls",
+    "AnswerText",
+    "answer_tool",
+    "is_answer_tool",
+    "schema_for_tool",
+]
 
 OUTPUT_TOOL = "submit_structured_answer"
 OUTPUT_VALUE_TOOL = "submit_structured_value"
@@ -40,6 +48,11 @@ def answer_tool(schema: Raw) -> ToolSpec:
     if not isinstance(value, dict | bool) or (isinstance(value, dict) and _is_object(value)):
         return ToolSpec(OUTPUT_TOOL, _TOLD, schema)
     return ToolSpec(OUTPUT_VALUE_TOOL, _TOLD_VALUE, Raw(msgspec.json.encode(_in_an_object(value))))
+
+
+def schema_for_tool(request: ChatRequest, way: str) -> Raw | None:
+    """The schema of the answer, if a tool asks for it; `way`: the `response_format` of the host's quirks."""
+    return request.response_schema if way == "output_tool" else None
 
 
 def is_answer_tool(name: str | None) -> TypeGuard[str]:
