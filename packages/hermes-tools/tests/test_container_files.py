@@ -236,6 +236,51 @@ def test_no_more_than_a_page_and_never_more_than_a_bound_leaves_the_container(
     assert far.startswith("[/testbed/long has 400000 lines; there is no line 1000")
 
 
+@pytest.mark.parametrize("change", ["replaced", "written over", "cut"])
+def test_a_file_that_is_changed_while_it_is_read_is_told_and_never_shown_in_parts_of_both(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path, change: str
+) -> None:
+    (testbed / "large").write_text("old\n" * 10_000)
+
+    async def main() -> None:
+        shell = Shell(bench)
+        file = await shell.files.find("/testbed/large")
+        async with file.reading() as reader:
+            assert await reader.read(SAMPLE_BYTES) == b"old\n" * (SAMPLE_BYTES // 4)
+            if change == "replaced":
+                await put(await shell.files.find("/testbed/large"), b"new\n" * 10_000)
+            else:
+                writer = "yes new | head -n 10000" if change == "written over" else "echo old"
+                await shell.run(f"{writer} >/testbed/large")
+            with pytest.raises(
+                ToolFailure, match="/testbed/large was changed while it was read; read it again"
+            ):
+                await reader.read()
+        await shell.commands.release()
+
+    run_async(main())
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_on(
+    bench: Any, run_async: Any, docker: Docker, testbed: Path
+) -> None:
+    old = "".join(f"{number}\n" for number in range(10_000)).encode()
+    (testbed / "log").write_bytes(old)
+
+    async def main() -> bytes:
+        shell = Shell(bench)
+        file = await shell.files.find("/testbed/log")
+        async with file.reading() as reader:
+            told = await reader.read(SAMPLE_BYTES)
+            await shell.run("echo more >>/testbed/log")
+            while piece := await reader.read():
+                told += piece
+        await shell.commands.release()
+        return told
+
+    assert run_async(main()) == old + b"more\n"
+
+
 def test_calls_at_once_share_one_container_and_do_not_mix(
     bench: Any, run_async: Any, docker: Docker, testbed: Path
 ) -> None:
@@ -338,6 +383,13 @@ class Shell:
         self.commands = ContainerCommands(ContainerEngine(ContainerSettings(image="here")), "task")
         self.shell = ContainerShell(self.commands, str(bench.workspace))
         self.files = ContainerFiles(self.commands, str(bench.workspace))
+        self._cwd = str(bench.workspace)
+
+    async def run(self, command: str) -> None:
+        process = await self.commands.start(command, cwd=self._cwd, workdir=None, with_input=False)
+        while await process.read():
+            pass
+        assert await process.wait() == 0
 
     async def die(self, docker: Docker) -> None:
         [name] = docker.containers()

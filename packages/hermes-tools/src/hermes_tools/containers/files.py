@@ -231,26 +231,36 @@ class _Write:
 
 
 class _Reader:
-    """A file that is sent piece by piece, as far as somebody reads on."""
+    """A file that is sent piece by piece, as far as somebody reads on.
+
+    What follows the beginning is sent by another command, which another file may meet at the path: it sends
+    the beginning once more, so that nobody is given parts of two files.
+    """
 
     def __init__(self, shell: ContainerShell, path: str, beginning: bytes | None) -> None:
         self._shell = shell
         self._path = path
-        self._held = beginning or b""
+        self._seen = self._held = beginning or b""
         self._at_end = beginning is not None and len(beginning) < SAMPLE_BYTES
-        self._next_byte = len(self._held) + 1
         self._process: ScriptProcess | None = None
         self._taken = 0
 
     async def read(self, size: int = CHUNK_BYTES) -> bytes:
         if not self._held and not self._at_end:
             if self._process is None:
-                self._process = await self._shell.start(
-                    READ, self._path, str(self._next_byte), str(MOST_READ_BYTES + 1)
-                )
-            self._held = await self._piece(self._process)
+                self._process = await self._shell.start(READ, self._path, "1", str(MOST_READ_BYTES + 1))
+                self._held = await self._behind_beginning(self._process)
+            self._held = self._held or await self._piece(self._process)
         piece, self._held = self._held[:size], self._held[size:]
         return piece
+
+    async def _behind_beginning(self, process: ScriptProcess) -> bytes:
+        told = b""
+        while len(told) < len(self._seen) and (piece := await self._piece(process)):
+            told += piece
+        if not told.startswith(self._seen):
+            raise ToolFailure(f"{self._path} was changed while it was read; read it again")
+        return told[len(self._seen) :]
 
     async def skip_lines(self, count: int) -> int | None:
         if self._at_end or self._process is not None:
