@@ -36,7 +36,7 @@ from hermes_store.postgres_transaction import Call, IndexBrokenError, Transactio
 from hermes_store.postgres_upkeep import find_damage, vacuum
 from hermes_store.sqlite import SqliteBackend
 from hermes_store.sqlite_open import SqliteOptions
-from hermes_store.waiting import finish, settle
+from hermes_store.waiting import finish, if_it_fails, settle
 
 __all__ = ["Dsn", "PostgresBackend", "PostgresOptions"]
 
@@ -291,7 +291,7 @@ class PostgresBackend:
                 self, warn_forgotten, link.connections, link.ending, self._dsn.name, link.process
             )
             link.opening = link.start(self._open(link), f"open {self._dsn.name}")
-            link.opening.add_done_callback(partial(self._opening_ended, link))
+            if_it_fails(link.opening, partial(self._let_go, link))  # whoever comes next opens anew
         if link.opening is not None:
             await asyncio.shield(link.opening)
         return link
@@ -308,11 +308,6 @@ class PostgresBackend:
                     raise
             await asyncio.sleep(LONGEST_PAUSE_S)
         link.opening = None
-
-    def _opening_ended(self, link: Link, opening: asyncio.Task[None]) -> None:
-        """Where it failed, or was cancelled, if only before its first step: whoever comes next opens anew."""
-        if opening.cancelled() or opening.exception() is not None:
-            self._let_go(link)
 
     def _index_soon(self, link: Link) -> None:
         """Else the first search after a long day would pay for all of it."""

@@ -25,7 +25,7 @@ from hermes_store.sqlite_file import WatchedFile
 from hermes_store.sqlite_open import SqliteOptions, connect, prepare
 from hermes_store.sqlite_upkeep import copy_into, find_damage, run_and_settle, vacuum
 from hermes_store.units import WRITES_BEFORE_INDEXING, Unit, UnitQueue
-from hermes_store.waiting import finish, settle
+from hermes_store.waiting import finish, if_it_fails, settle
 
 __all__ = ["SqliteBackend"]
 
@@ -276,7 +276,7 @@ class SqliteBackend:
         if link is None:
             link = self._link = _Link(self._path, self._options, self._clock)
             link.opening = link.loop.create_task(self._open(link), name=f"open {self._path}")
-            link.opening.add_done_callback(partial(self._opening_ended, link))
+            if_it_fails(link.opening, partial(self._let_go, link))  # whoever comes next opens anew
         if link.opening is not None:
             await asyncio.shield(link.opening)
         return link
@@ -286,12 +286,10 @@ class SqliteBackend:
         await self._while_busy(lambda: self._connect(link))
         link.opening = None
 
-    def _opening_ended(self, link: _Link, opening: asyncio.Task[None]) -> None:
-        """Where it failed, or was cancelled, if only before its first step: whoever comes next opens anew."""
-        if opening.cancelled() or opening.exception() is not None:
-            link.retire()
-            if self._link is link:
-                self._link = None
+    def _let_go(self, link: _Link) -> None:
+        link.retire()
+        if self._link is link:
+            self._link = None
 
     async def _connect(self, link: _Link) -> None:
         await self._wait_translated(link.connection.open())

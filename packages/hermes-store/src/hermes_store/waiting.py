@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
 
 from hermes_messages.patience import Patience
 
-__all__ = ["carry_out", "finish", "retrieve", "settle"]
+__all__ = ["carry_out", "finish", "if_it_fails", "retrieve", "settle"]
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger(__name__)
@@ -72,6 +72,16 @@ async def carry_out(work: Awaitable[T], limit_s: float) -> T:
         if not await settle(task, limit_s):
             task.cancel()
         raise
+
+
+def if_it_fails(task: asyncio.Task[None], undo: Callable[[], None]) -> None:
+    """Call `undo` when `task` has failed, or was cancelled, if only before its first step."""
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            undo()
+
+    task.add_done_callback(ended)
 
 
 def retrieve(outcome: asyncio.Future[T]) -> None:
