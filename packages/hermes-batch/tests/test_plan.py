@@ -131,7 +131,7 @@ def test_a_record_that_is_to_be_run_again_leaves_its_row_to_do() -> None:
 
 def test_packed_records_come_back_as_they_were_put_in() -> None:
     records = FinishedRows()
-    records.add(index=3, content_hash="ab" * 16, shard="s1", offset=0, length=9)
+    records.add(index=3, content_hash="ab" * 16, shard="s1", offset=0, length=9, tools=("read", "write"))
     records.add(
         index=2**40, content_hash="x", shard="s2", offset=2**40, length=2**33, status="error", run_again=True
     )
@@ -139,3 +139,12 @@ def test_packed_records_come_back_as_they_were_put_in() -> None:
         Finished(3, b"\xab" * 16, "s1", 0, 9),
         Finished(2**40, pack_hash("x"), "s2", 2**40, 2**33, "error", run_again=True),
     ]
+
+
+def test_only_the_tools_of_records_that_stand_for_a_row_are_named() -> None:
+    records = FinishedRows()
+    records.add(index=0, content_hash="a", shard="s", offset=0, length=1, tools=("read", "write"))
+    records.add(index=7, content_hash="gone", shard="s", offset=1, length=1, tools=("search",))
+    records.add(index=1, content_hash="b", shard="s", offset=2, length=1, tools=("read", "todo"))
+    assert make_plan(rows("ab"), records).tools() == {"read", "write", "todo"}
+    assert make_plan(rows("c"), records).tools() == set()

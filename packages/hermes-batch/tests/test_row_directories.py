@@ -13,10 +13,15 @@ def names_in(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
+def write_file_in(directory: str) -> None:
+    Path(directory, "file").write_text("x")
+
+
 def test_each_row_gets_an_empty_directory_of_its_own(tmp_path: Path) -> None:
     async def main() -> None:
         directories = RowDirectories(tmp_path, 4)
-        taken = await asyncio.gather(*(directories.take() for _ in range(30)))
+        names = await asyncio.gather(*(directories.take() for _ in range(30)))
+        taken = [Path(name) for name in names]
         assert len(set(taken)) == 30
         for path in taken:
             assert path.parent == tmp_path
@@ -24,10 +29,10 @@ def test_each_row_gets_an_empty_directory_of_its_own(tmp_path: Path) -> None:
             assert stat.S_IMODE(path.stat().st_mode) == 0o700
         (taken[0] / "file").write_text("x")
         (taken[1] / "folder/deeper").mkdir(parents=True)
-        for path in taken:
-            await directories.give_back(path)
+        for name in names:
+            await directories.give_back(name)
         again = await directories.take()
-        assert again not in taken, "what an earlier row left running may still write to its directory"
+        assert again not in names, "what an earlier row left running may still write to its directory"
         await directories.give_back(again)
         await directories.close()
 
@@ -49,7 +54,7 @@ def test_no_row_gets_a_directory_that_can_not_be_made_and_the_next_may_have_bett
         with pytest.raises(FileNotFoundError):
             await directories.take()
         place.mkdir()
-        assert (await directories.take()).parent == place
+        assert Path(await directories.take()).parent == place
         await directories.close()
 
     asyncio.run(main())
@@ -59,9 +64,9 @@ def test_what_rows_leave_does_not_pile_up(tmp_path: Path) -> None:
     async def main() -> None:
         directories = RowDirectories(tmp_path, 1)
         for _ in range(20):
-            path = await directories.take()
-            (path / "file").write_text("x")
-            await directories.give_back(path)
+            name = await directories.take()
+            write_file_in(name)
+            await directories.give_back(name)
             assert sum((left / "file").exists() for left in names_in(tmp_path)) <= 2
         await directories.close()
         assert names_in(tmp_path) == []

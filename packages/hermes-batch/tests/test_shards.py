@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_batch.packed import FinishedRows
 from hermes_batch.records import Record, decode_record, encode_record
 from hermes_batch.row_records import bad_row_record
 from hermes_batch.rows import BadRow
@@ -17,8 +18,10 @@ def record(index: int) -> Record:
     return bad_row_record(BadRow(index=index, line=index + 1, content_hash=f"h{index}", reason="x\u2028y"))
 
 
-async def write(shard_dir: Path, indices: range, *, rows_per_shard: int = 100) -> None:
-    writer = ShardWriter(shard_dir, rows_per_shard=rows_per_shard)
+async def write(
+    shard_dir: Path, indices: range, *, rows_per_shard: int = 100, recorded: FinishedRows | None = None
+) -> None:
+    writer = ShardWriter(shard_dir, rows_per_shard=rows_per_shard, recorded=recorded)
     async with asyncio.TaskGroup() as group:
         group.create_task(writer.run())
         async with asyncio.TaskGroup() as appenders:
@@ -44,6 +47,18 @@ def test_concurrent_appends_are_all_there_in_shards_of_the_given_size(tmp_path: 
     assert sorted(asyncio.run(indices_in(tmp_path))) == list(range(25))
     counts = [path.read_bytes().count(b"\n") for path in sorted(tmp_path.iterdir())]
     assert counts == [10, 10, 5]
+
+
+def test_what_was_written_is_known_as_a_scan_of_the_shards_would_find_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        await write(tmp_path, range(3))
+        known = (await scan_recorded(tmp_path)).records
+        await write(tmp_path, range(3, 28), rows_per_shard=10, recorded=known)
+        assert list(known) == list((await scan_recorded(tmp_path)).records)
+        async with RecordReader(tmp_path) as read:
+            assert [one.prompt_index for one in await read(list(known))] == [place.index for place in known]
+
+    asyncio.run(main())
 
 
 def test_a_second_process_starts_new_shards(tmp_path: Path) -> None:

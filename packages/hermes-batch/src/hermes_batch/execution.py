@@ -18,6 +18,7 @@ from hermes_batch.row_settings import RowSettings
 from hermes_batch.row_sources import RowSource
 from hermes_batch.rows import BadRow, Row
 from hermes_batch.shards import ShardWriter
+from hermes_batch.supervision import until_done
 from hermes_batch.workers import (
     DiscardWatch,
     FailureStreak,
@@ -129,7 +130,7 @@ class Execution:
         if self._fail_fast and record.status == "error":
             self._give_up(f"row {record.prompt_index} failed ({record.reason}: {record.error})")
         if self._on_their_way >= self._most_on_their_way:
-            await asyncio.wait({written})
+            await until_done(written)
 
     def _written(self, record: Record, written: asyncio.Future[None]) -> None:
         """Count a row once its record is on the disk. What can not be written ends the run at once: its rows

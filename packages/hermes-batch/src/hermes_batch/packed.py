@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -91,6 +91,9 @@ class FinishedRows:
         self._length = array("q")
         self._worth = bytearray()
         self._shards: list[str] = []
+        self._named = array("i")
+        self._names: list[tuple[str, ...]] = []
+        self._place_of_names: dict[tuple[str, ...], int] = {}
 
     def __len__(self) -> int:
         return len(self._index)
@@ -105,8 +108,9 @@ class FinishedRows:
         length: int,
         status: RecordStatus = "ok",
         run_again: bool = False,
+        tools: Iterable[str] = (),
     ) -> None:
-        """Append one; the records of a shard come together."""
+        """Append one, which names `tools`; the records of a shard come together."""
         if not self._shards or self._shards[-1] != shard:
             self._shards.append(shard)
         self._hashes.add(content_hash)
@@ -115,6 +119,14 @@ class FinishedRows:
         self._offset.append(offset)
         self._length.append(length)
         self._worth.append(2 * _STATUSES.index(status) + run_again)
+        self._named.append(self._place_of(tuple(tools)))
+
+    def _place_of(self, names: tuple[str, ...]) -> int:
+        """The records of a run name few combinations of tools, each of which is kept once."""
+        place = self._place_of_names.setdefault(names, len(self._names))
+        if place == len(self._names):
+            self._names.append(names)
+        return place
 
     def __getitem__(self, number: int) -> Finished:
         worth = self._worth[number]
@@ -135,6 +147,10 @@ class FinishedRows:
         """The lower, the better a record stands for its row: good, discarded, failed; a failed one that cost
         nothing is the worst."""
         return self._worth[number]
+
+    def tools(self, numbers: Iterable[int]) -> set[str]:
+        """The names of all tools that these records name."""
+        return {name for place in {self._named[number] for number in numbers} for name in self._names[place]}
 
     def row(self, number: int) -> tuple[int, bytes]:
         """The row's index at the time, and its packed content hash."""

@@ -75,6 +75,10 @@ class Plan:
             (index, self._records[number]) for index, number in enumerate(self._record_of) if number != _NONE
         )
 
+    def tools(self) -> set[str]:
+        """The names of all tools that the records of the finished rows name."""
+        return self._records.tools(number for number in self._record_of if number != _NONE)
+
 
 def make_plan(rows: RowHashes, records: FinishedRows, retry: RetryPolicy | None = None) -> Plan:
     """Match rows to records: the best records first, and of equals first by place and content, then by

@@ -25,11 +25,11 @@ class RowDirectories:
     """
 
     def __init__(self, place: Path, at_once: int) -> None:
-        self._place = place
+        self._place = str(place)
         self._ahead = min(at_once, _MOST_AHEAD)
         self._named = 1
-        self._ready: deque[Path] = deque()
-        self._left: list[Path] = []
+        self._ready: deque[str] = deque()
+        self._left: list[str] = []
         self._making: asyncio.Task[None] | None = None
         self._removing: asyncio.Task[None] | None = None
 
@@ -37,7 +37,7 @@ class RowDirectories:
         """Make the first ones. Raises `OSError` when none can be made."""
         self._ready.append(await self.take())
 
-    async def take(self) -> Path:
+    async def take(self) -> str:
         """A directory for one row, to be handed to `give_back`. Raises `OSError` when none can be made."""
         while not self._ready:
             making = self._make_more()
@@ -49,7 +49,7 @@ class RowDirectories:
             self._make_more().add_done_callback(_observe)
         return taken
 
-    async def give_back(self, directory: Path) -> None:
+    async def give_back(self, directory: str) -> None:
         """Have a directory removed, and all in it. This waits for that only where many others wait as well,
         so that what rows leave behind does not pile up."""
         self._left.append(directory)
@@ -78,7 +78,7 @@ class RowDirectories:
     async def _make(self) -> None:
         """Names are never used twice, also those that could not be made."""
         first, self._named = self._named, self._named + self._ahead
-        paths = [self._place / f"row-{number}" for number in range(first, self._named)]
+        paths = [f"{self._place}/row-{number}" for number in range(first, self._named)]
         self._ready += await make_private_directories(paths)
 
     async def _remove(self) -> None:

@@ -137,7 +137,7 @@ def record_of(
         status=outcome.status,
         reason=outcome.reason,
         error=replace_surrogates(outcome.error)[:_LONGEST_ERROR],
-        conversations=tuple(Turn(step["from"], step["value"]) for step in _steps(row, transcript, tools)),
+        conversations=tuple([Turn(step["from"], step["value"]) for step in _steps(row, transcript, tools)]),
         completed=result is not None and result["completed"],
         partial=result is not None and result["partial"],
         run_again=_host_was_unavailable(transcript, outcome),

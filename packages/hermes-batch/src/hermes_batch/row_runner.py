@@ -60,7 +60,7 @@ async def run_row(
     if row.cwd is None:
         temporary = await directories.take()
         try:
-            outcome = await outcome_in(str(temporary))
+            outcome = await outcome_in(temporary)
         finally:
             await directories.give_back(temporary)
     elif await is_directory(row.cwd):

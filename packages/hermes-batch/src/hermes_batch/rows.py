@@ -175,12 +175,15 @@ def _counted(content: Mapping[str, object], key: str) -> object:
 
 def _asked(prompt: str | list[object], system: str | None) -> _Asked:
     """A text is one turn, a list of texts several, a list of messages a conversation that goes on."""
-    given = [prompt] if isinstance(prompt, str) else prompt
-    texts = [item for item in given if isinstance(item, str)]
-    messages = [item for item in given if isinstance(item, dict)]
-    if given and len(messages) == len(given):
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise _NoRowError('"prompt" is empty')
+        return _Asked((prompt,), system=system)
+    texts = [item for item in prompt if isinstance(item, str)]
+    messages = [item for item in prompt if isinstance(item, dict)]
+    if prompt and len(messages) == len(prompt):
         return _conversation(messages, system)
-    if len(texts) != len(given):
+    if len(texts) != len(prompt):
         raise _NoRowError('"prompt" is neither a text, a list of texts nor a list of messages')
     if not texts or not all(text.strip() for text in texts):
         raise _NoRowError('"prompt" is empty')

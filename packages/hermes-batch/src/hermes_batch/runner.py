@@ -235,8 +235,7 @@ class BatchRunner:
                 aborted = None
                 if not self._stop.requested:
                     self._source.plan(recorded, self._retry)
-                    aborted = await self._execute()
-                    recorded = await self._recorded(mend=False) if self._source.todo else recorded
+                    aborted = await self._execute(recorded)
                 statistics = await self._merge(recorded, aborted)
             if aborted is not None:
                 raise aborted
@@ -305,9 +304,9 @@ class BatchRunner:
         stack.push_async_callback(lock.release)
         await remove_leftovers(self._files.directory)
 
-    async def _recorded(self, *, mend: bool = True) -> FinishedRows:
-        """The records on the disk, torn tails mended first; what this run itself wrote has none."""
-        for shard in await mend_torn_tails(self._files.shards) if mend else ():
+    async def _recorded(self) -> FinishedRows:
+        """The records on the disk, torn tails mended first."""
+        for shard in await mend_torn_tails(self._files.shards):
             self._progress.message(f"{shard}: the last line was cut off by a crash; its row is run again")
         recorded = await scan_recorded(self._files.shards)
         if recorded.damaged:
@@ -316,14 +315,18 @@ class BatchRunner:
             )
         return recorded.records
 
-    async def _execute(self) -> RunAbortedError | None:
-        """Run the rows that are left. Returns the error that ended the run early, if one did."""
+    async def _execute(self, recorded: FinishedRows) -> RunAbortedError | None:
+        """Run the rows that are left; their records are added to `recorded`. Returns the error that ended the
+        run early, if one did."""
         execution = Execution(
             source=self._source,
             engine=self._engine,
             settings=self._settings,
             writer=ShardWriter(
-                self._files.shards, rows_per_shard=self._batch_size, sync_every_s=self._sync_every_s
+                self._files.shards,
+                rows_per_shard=self._batch_size,
+                sync_every_s=self._sync_every_s,
+                recorded=recorded,
             ),
             order=self._order,
             fail_fast=self._fail_fast,

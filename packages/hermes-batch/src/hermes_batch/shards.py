@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import Struct
@@ -84,16 +84,22 @@ async def scan_recorded(shard_dir: Path) -> Recorded:
                         )
                         damaged += 1
                         continue
-                    found.add(
-                        index=record.prompt_index,
-                        content_hash=record.row_hash,
-                        shard=name,
-                        offset=offset,
-                        length=len(line),
-                        status=record.status,
-                        run_again=record.run_again,
-                    )
+                    _note(found, record, shard=name, offset=offset, length=len(line))
     return Recorded(found, damaged)
+
+
+def _note(records: FinishedRows, record: Record, *, shard: str, offset: int, length: int) -> None:
+    """Keep where `record` lies: its line, without the line feed."""
+    records.add(
+        index=record.prompt_index,
+        content_hash=record.row_hash,
+        shard=shard,
+        offset=offset,
+        length=length,
+        status=record.status,
+        run_again=record.run_again,
+        tools=record.tool_stats,
+    )
 
 
 class RecordReader:
@@ -172,8 +178,17 @@ async def mend_torn_tails(shard_dir: Path) -> list[str]:
     return [name for name in await shard_names(shard_dir) if await cut_torn_tail(shard_dir / name)]
 
 
+class _Waiting(NamedTuple):
+    """A record that is to be written, and who waits for that."""
+
+    record: Record
+    line: bytes
+    done: asyncio.Future[None]
+
+
 class ShardWriter:
     """Appends records durably. Many workers may append at once: what waits is written and synced together.
+    Those that are on the disk are added to `recorded`, as `scan_recorded` would find them.
 
     Syncs are at least `sync_every_s` seconds apart, unless a thousand rows wait or the writer is closed: on
     slow disks that spares syncs.
@@ -181,22 +196,31 @@ class ShardWriter:
     Run `run()` as one task; it ends when `close()` was called and all that waited is on the disk.
     """
 
-    def __init__(self, shard_dir: Path, *, rows_per_shard: int, sync_every_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        shard_dir: Path,
+        *,
+        rows_per_shard: int,
+        sync_every_s: float = 0.0,
+        recorded: FinishedRows | None = None,
+    ) -> None:
         self._dir = shard_dir
+        self._recorded = recorded
         self._rows_per_shard = rows_per_shard
         self._sync_every_s = sync_every_s
         self._written_at = 0.0
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._wake = asyncio.Event()
         self._closing = False
         self._shard: AppendFile | None = None
         self._rows_in_shard = 0
+        self._bytes_in_shard = 0
 
     def put(self, record: Record) -> asyncio.Future[None]:
         """Have the record written; it is on the disk when what is returned is done. That raises `OSError`
         when the record could not be written."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((encode_record(record), done))
+        self._waiting.append(_Waiting(record, encode_record(record), done))
         self._wake.set()
         return done
 
@@ -248,24 +272,33 @@ class ShardWriter:
         try:
             if self._shard is None:
                 self._shard = await self._next_shard()
-            await self._shard.append(b"".join(line for line, _ in batch))
+            await self._shard.append(b"".join([waiting.line for waiting in batch]))
         except BaseException as error:  # a cancellation too: who waits for this batch must be told
-            for _, done in batch:
-                if not done.done():
-                    done.set_exception(error) if isinstance(error, Exception) else done.cancel()
+            for waiting in batch:
+                if not waiting.done.done():
+                    waiting.done.set_exception(error) if isinstance(
+                        error, Exception
+                    ) else waiting.done.cancel()
             # Whatever of the batch reached the file must not be continued by the next line.
             await self._leave_shard()
             if not isinstance(error, OSError):
                 raise
             return
         self._rows_in_shard += len(batch)
-        for _, done in batch:
+        self._tell_written(batch, self._shard.path.name)
+
+    def _tell_written(self, batch: list[_Waiting], shard: str) -> None:
+        for record, line, done in batch:
+            if self._recorded is not None:
+                length = len(line) - len(b"\n")
+                _note(self._recorded, record, shard=shard, offset=self._bytes_in_shard, length=length)
+            self._bytes_in_shard += len(line)
             if not done.done():
                 done.set_result(None)
 
     async def _leave_shard(self) -> None:
         shard, self._shard = self._shard, None
-        self._rows_in_shard = 0
+        self._rows_in_shard = self._bytes_in_shard = 0
         if shard is not None:
             await shard.close()
 

@@ -63,29 +63,38 @@ class StatisticsBuilder:
         self._total = total
         self._status: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
-        self._tools: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._tools: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
         self._durations = array("d")
-        self._sums: Counter[str] = Counter()
+        self._api_calls = 0
+        self._rows_with_tools = 0
+        self._rows_with_reasoning = 0
+        self._input_tokens = 0
+        self._output_tokens = 0
+        self._usage_known = 0
         self._cost = 0.0
+        self._cost_known = 0
 
     def add(self, record: Record) -> None:
         """Count one record."""
         self._status[record.status] += 1
         if record.status != "ok":
             self._reasons[record.reason] += 1
+        called = False
         for name, stats in record.tool_stats.items():
-            self._tools[name].update(count=stats.count, success=stats.success, failure=stats.failure)
+            sums = self._tools[name]
+            sums[0] += stats.count
+            sums[1] += stats.success
+            sums[2] += stats.failure
+            called = called or stats.count > 0
         self._durations.append(record.duration_s)
-        self._sums.update(
-            api_calls=record.api_calls,
-            rows_with_tools=int(any(stats.count for stats in record.tool_stats.values())),
-            rows_with_reasoning=int(has_reasoning(record)),
-            input_tokens=record.input_tokens,
-            output_tokens=record.output_tokens,
-            usage_known=int(record.usage_known),
-            cost_known=int(record.cost_known),
-        )
+        self._api_calls += record.api_calls
+        self._rows_with_tools += called
+        self._rows_with_reasoning += has_reasoning(record)
+        self._input_tokens += record.input_tokens
+        self._output_tokens += record.output_tokens
+        self._usage_known += record.usage_known
         self._cost += record.cost_usd
+        self._cost_known += record.cost_known
 
     def build(self) -> BatchStatistics:
         """The statistics of what was added; rows without a record are pending."""
@@ -97,18 +106,15 @@ class StatisticsBuilder:
             error=self._status["error"],
             discarded=self._status["discarded"],
             pending=self._total - self._status.total(),
-            api_calls=self._sums["api_calls"],
-            tool_stats={
-                name: ToolStats(counts["count"], counts["success"], counts["failure"])
-                for name, counts in sorted(self._tools.items())
-            },
-            rows_with_tools=self._sums["rows_with_tools"],
-            rows_with_reasoning=self._sums["rows_with_reasoning"],
-            input_tokens=self._sums["input_tokens"],
-            output_tokens=self._sums["output_tokens"],
-            usage_known=self._sums["usage_known"],
+            api_calls=self._api_calls,
+            tool_stats={name: ToolStats(*self._tools[name]) for name in sorted(self._tools)},
+            rows_with_tools=self._rows_with_tools,
+            rows_with_reasoning=self._rows_with_reasoning,
+            input_tokens=self._input_tokens,
+            output_tokens=self._output_tokens,
+            usage_known=self._usage_known,
             cost_usd=round(self._cost, 6),
-            cost_known=self._sums["cost_known"],
+            cost_known=self._cost_known,
             duration_s_median=_quantile(durations, 0.5),
             duration_s_p90=_quantile(durations, 0.9),
             duration_s_max=durations[-1] if durations else 0.0,
@@ -118,11 +124,12 @@ class StatisticsBuilder:
 
 def has_reasoning(record: Record) -> bool:
     """Whether any step of the model in this record holds reasoning."""
-    return any(
-        turn.from_ == "gpt" and turn.value.partition("</think>")[0].removeprefix("<think>").strip()
-        for turn in record.conversations
-        if turn.value.startswith("<think>")
-    )
+    for turn in record.conversations:
+        if turn.from_ == "gpt" and turn.value.startswith("<think>"):
+            reasoning = turn.value.partition("</think>")[0].removeprefix("<think>")
+            if reasoning and not reasoning.isspace():
+                return True
+    return False
 
 
 def _quantile(ordered: list[float], share: float) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from types import CoroutineType
 from typing import Any, TypeVar
 
 from hermes_messages.patience import Patience
 
-__all__ = ["OverrunError", "SelfCancelledError", "StoppedError", "finish", "supervised"]
+__all__ = ["OverrunError", "SelfCancelledError", "StoppedError", "finish", "supervised", "until_done"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -46,18 +47,15 @@ async def supervised(
     that is still its result. Raises what the work raises, `OverrunError`, `StoppedError`,
     `SelfCancelledError`, and `CancelledError` only for a cancellation of our own.
     """
-    task = asyncio.ensure_future(work)
-    watched: set[asyncio.Future[Any]] = {task}
-    if until is not None:
-        watched.add(asyncio.get_running_loop().create_task(_wait_for(until)))
+    task = _begun(work)
     try:
-        await asyncio.wait(watched, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if until is None:
+            await until_done(task, limit_s)
+        else:
+            await _until_done_or_set(task, until, limit_s)
     except asyncio.CancelledError:
         await _end(task, what)
         raise
-    finally:
-        for watcher in watched - {task}:
-            await _end(watcher, "watching for a stop")
     by_itself = task.done()
     if not by_itself:
         await _end(task, what)
@@ -68,8 +66,46 @@ async def supervised(
     return await task  # it is done: this does not wait
 
 
+async def _until_done_or_set(task: asyncio.Future[Any], event: asyncio.Event, limit_s: float | None) -> None:
+    watcher = asyncio.get_running_loop().create_task(_wait_for(event))
+    try:
+        await asyncio.wait({task, watcher}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(watcher, "watching for a stop")
+
+
 async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()
+
+
+async def until_done(task: asyncio.Future[Any], limit_s: float | None = None) -> None:
+    """Wait until `task` is done, at most so many seconds; it goes on when we are cancelled.
+
+    `asyncio.wait` does the same for any number of tasks, with four times the calls, and every row waits for
+    one task or another several times.
+    """
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def wake(_: object = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = None if limit_s is None else loop.call_later(limit_s, wake)
+    task.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        task.remove_done_callback(wake)
+        if timer is not None:
+            timer.cancel()
+
+
+def _begun(work: Awaitable[T]) -> asyncio.Future[T]:
+    """`asyncio.ensure_future`, which asks coroutines, too, what they are."""
+    if isinstance(work, CoroutineType):
+        return asyncio.get_running_loop().create_task(work)
+    return asyncio.ensure_future(work)
 
 
 async def finish(work: Awaitable[T], *, what: str) -> T:
@@ -78,9 +114,9 @@ async def finish(work: Awaitable[T], *, what: str) -> T:
     The cancellation is raised after the work, or after `PATIENCE_S` seconds, when the work is left to itself
     with a warning. For short work that must not stop half-way: a write, a rename.
     """
-    task = asyncio.ensure_future(work)
+    task = _begun(work)
     try:
-        await asyncio.wait({task})
+        await until_done(task)
     except asyncio.CancelledError:
         await _await_end(task, what)
         raise

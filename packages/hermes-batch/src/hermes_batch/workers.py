@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing, suppress
 
@@ -109,8 +110,8 @@ class _Source:
     def __init__(self, rows: AsyncGenerator[Row, None], todo: Collection[int]) -> None:
         self._rows = rows
         self._todo = todo
-        self._wanted: asyncio.Queue[asyncio.Future[Row | None]] = asyncio.Queue()
-        self._waiting: set[asyncio.Future[Row | None]] = set()
+        self._asking: deque[asyncio.Future[Row | None]] = deque()
+        self._asked = asyncio.Event()
         self._ended = False
         self.met = 0
 
@@ -119,9 +120,8 @@ class _Source:
         if self._ended:
             return None
         answer: asyncio.Future[Row | None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(answer)
-        answer.add_done_callback(self._waiting.discard)
-        self._wanted.put_nowait(answer)
+        self._asking.append(answer)
+        self._asked.set()
         return await answer
 
     async def read(self, stop: asyncio.Event) -> None:
@@ -132,20 +132,20 @@ class _Source:
                 await supervised(self._read(), what="the source of the rows", until=stop)
         finally:
             self._ended = True
-            for answer in tuple(self._waiting):
-                if not answer.done():
-                    answer.set_result(None)
+            while self._asking:
+                _answer(self._asking.popleft(), None)
 
     async def _read(self) -> None:
         async with aclosing(self._rows) as rows:
             while self.met < len(self._todo):
-                answer = await self._wanted.get()
+                while not self._asking:
+                    self._asked.clear()
+                    await self._asked.wait()
                 row = await self._next_to_run(rows)
                 if row is None:
                     return
                 self.met += 1
-                if not answer.done():
-                    answer.set_result(row)
+                _answer(self._asking.popleft(), row)
                 # One row for each turn of the event loop: begun all at once, rows would go in step, and none
                 # would have asked its host before all others had got as far.
                 await asyncio.sleep(0)
@@ -155,6 +155,12 @@ class _Source:
             if row.index in self._todo:
                 return row
         return None
+
+
+def _answer(asked: asyncio.Future[Row | None], row: Row | None) -> None:
+    """Hand a row to the worker that asked, unless it was cancelled meanwhile."""
+    if not asked.done():
+        asked.set_result(row)
 
 
 async def run_workers(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -87,8 +87,8 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             lines = [line for name in named if (line := _command_line(arguments[name]))]
         if not lines:
             plain = self._judge_plain(tool, arguments) if self.rules else _DEFAULTS[self.default]
-            typed = list(self._judge_typed(tool, arguments))
-            return _strictest([plain, *typed]) if typed else plain
+            typed = _arguments_of(tool, self.typed_arguments)
+            return _strictest([plain, *self._judge_typed(tool, typed, arguments)]) if typed else plain
         return _strictest([judgement for line in lines for judgement in self._judge_line(tool, line)])
 
     def checked(self) -> ApprovalPolicy:
@@ -107,14 +107,11 @@ class ApprovalPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 return Judgement(rule.action, rule.reason or _because(rule))
         return _DEFAULTS[self.default]
 
-    def _judge_typed(self, tool: str, arguments: JsonObject) -> Iterator[Judgement]:
+    def _judge_typed(self, tool: str, typed: tuple[str, ...], arguments: JsonObject) -> Iterator[Judgement]:
         """What is written to a process may be a command for a shell. Most of it is not, so what can not be
         read as one is no reason to ask."""
-        for name in self.typed_arguments:
-            owner, _, argument = name.rpartition(".")
-            if owner != tool:
-                continue
-            text = arguments.get(argument)
+        for name in typed:
+            text = arguments.get(name)
             if not isinstance(text, str):
                 continue
             lines = [line for line in text.splitlines() if line.strip()]
@@ -167,6 +164,13 @@ _DEFAULTS: dict[ApprovalAction, Judgement] = {
     "ask": Judgement("ask", "every call is asked about"),
     "deny": Judgement("deny", "only what a rule allows is run"),
 }
+
+
+@lru_cache(maxsize=512)
+def _arguments_of(tool: str, named: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments of `tool` among those that are named as `tool.argument`."""
+    parts = [name.rpartition(".") for name in named]
+    return tuple(argument for owner, _, argument in parts if owner == tool)
 
 
 def _readable(text: str) -> Sequence[Command]:

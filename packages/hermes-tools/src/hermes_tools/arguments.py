@@ -29,10 +29,16 @@ _BOOLEANS = {"true": True, "false": False}
 def fit_arguments(arguments: JsonObject, schema: JsonObject) -> JsonObject:
     """`arguments` as the schema wants them. Raises `ArgumentsMismatchError` with the path of the first value
     that does not fit (`$.limit: expected integer, got string 'many'`)."""
+    if not arguments and _asks_for_nothing(schema):
+        return {}
     fitted = _Fitter(schema).fit(arguments, schema, "$", 0)
     if not isinstance(fitted, dict):
         raise ArgumentsMismatchError("$: the schema asks for something that is no object")
     return fitted
+
+
+def _asks_for_nothing(schema: JsonObject) -> bool:
+    return schema.get("type") == "object" and not schema.get("required") and _COMBINING.isdisjoint(schema)
 
 
 def check_names(given: Iterable[str], known: Collection[str]) -> None:

@@ -53,6 +53,7 @@ P = TypeVar("P")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+_NO_TOOLS = ToolRegistry(())
 _RELEASE_LIMIT_S = 15.0
 _IN_CONTAINER = "Shell commands and file tools work in a container, on all of its files."
 
@@ -113,7 +114,7 @@ class Executor:
         self._resources: dict[str, TaskResources] = {}
         self._abandoned: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._registry, self._seen = ToolRegistry(()), list[tuple[Tool, ToolSpec]]()
+        self._registry, self._seen = _NO_TOOLS, list[tuple[Tool, ToolSpec]]()
         self._registry, self._unavailable = self._read_tools()
 
     async def open(self) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from hermes_messages import ConfigurationError, JsonObject, ToolDeclarationError, ToolSpec
 from hermes_messages.abilities import supports
 from hermes_messages.protocols import Scheduling, Tool
+from hermes_tools.tool import FunctionTool
 
 __all__ = [
     "RegisteredTool",
@@ -77,10 +78,10 @@ class ToolRegistry:
             if name in self._tools:
                 raise ConfigurationError(f"two tools are named {name!r}; rename one or leave out its toolset")
             limits: tuple[float | None, int | None] = (None, None)
-            if supports(tool, SupportsLimits):
+            if type(tool) is FunctionTool or supports(tool, SupportsLimits):
                 limits = (tool.timeout_s, tool.output_limit)
             self._tools[name] = RegisteredTool(tool, schema, *limits)
-        self.specs: tuple[ToolSpec, ...] = tuple(entry.tool.spec for entry in self._tools.values())
+        self.specs: tuple[ToolSpec, ...] = tuple([entry.tool.spec for entry in self._tools.values()])
         self._normalised: dict[str, list[str]] | None = None
 
     def __len__(self) -> int:
@@ -121,16 +122,9 @@ def normalised_name(name: str) -> str:
 
 def check_tool(tool: Tool) -> JsonObject:
     """The schema of `tool`, after a check that it can be run. Raises `ToolDeclarationError`."""
-    missing = [member for member in ("spec", "scheduling", "run") if not hasattr(tool, member)]
-    if missing:
-        raise ToolDeclarationError(
-            f"{tool!r} is no tool: it has no {', '.join(missing)}; make one of an async function with @tool"
-        )
+    if type(tool) is not FunctionTool:
+        _check_methods(tool)
     name = tool.spec.name
-    if not inspect.iscoroutinefunction(tool.run):
-        raise ToolDeclarationError(
-            f"tool {name!r}: run() is not an async method; declare it with `async def`"
-        )
     if tool.scheduling not in _SCHEDULING:
         raise ToolDeclarationError(f"tool {name!r}: scheduling {tool.scheduling!r} is none of {_SCHEDULING}")
     if not name.strip():
@@ -141,6 +135,18 @@ def check_tool(tool: Tool) -> JsonObject:
         raise ToolDeclarationError(
             f"tool {name!r}: its parameters are no JSON schema object: {error}"
         ) from None
+
+
+def _check_methods(tool: Tool) -> None:
+    missing = [member for member in ("spec", "scheduling", "run") if not hasattr(tool, member)]
+    if missing:
+        raise ToolDeclarationError(
+            f"{tool!r} is no tool: it has no {', '.join(missing)}; make one of an async function with @tool"
+        )
+    if not inspect.iscoroutinefunction(tool.run):
+        raise ToolDeclarationError(
+            f"tool {tool.spec.name!r}: run() is not an async method; declare it with `async def`"
+        )
 
 
 @lru_cache(maxsize=512)

@@ -90,6 +90,7 @@ class SecretMasker:
     """Replaces known credentials in text, and those that it learns later. Its repr does not show them."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
+        self._told: frozenset[str] = frozenset()
         self._known: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
         self.longest: int = 0
@@ -97,7 +98,11 @@ class SecretMasker:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Hide these as well from now on; one that was known once stays hidden."""
-        new = {secret for secret in secrets if len(secret) >= _SHORTEST} - self._known
+        told = frozenset(secrets) - self._told
+        if not told:  # as in all rounds but the first
+            return
+        self._told |= told
+        new = {secret for secret in told if len(secret) >= _SHORTEST}
         if new:
             self._known |= new
             longest_first = sorted(self._known, key=lambda secret: (-len(secret), secret))

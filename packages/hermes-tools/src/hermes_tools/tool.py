@@ -20,6 +20,7 @@ import inspect
 import re
 import typing
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from types import CellType
 from typing import Any, overload
 
@@ -191,21 +192,29 @@ def _declared_before(function: ToolFunction, options: tuple[object, ...]) -> tup
     """What a declaration depends on, in a form that can be compared; None for what is no plain function."""
     if not inspect.isfunction(function):
         return None
-    hints = function.__annotations__
-    names = [hint for hint in hints.values() if isinstance(hint, str)]
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    hints = function.__annotations__.items()
+    shown = tuple([(name, hint if isinstance(hint, str) else id(hint)) for name, hint in hints])
+    cells = function.__closure__ or ()
+    keywords = function.__kwdefaults__
     return (
         *options,
         id(function.__code__),  # to hash it would take longer than all else here
         function.__name__,
         function.__doc__,
         id(function.__globals__),
-        *((name, hint if isinstance(hint, str) else id(hint)) for name, hint in hints.items()),
-        *(id(default) for default in function.__defaults__ or ()),
-        *((name, id(default)) for name, default in (function.__kwdefaults__ or {}).items()),
+        *shown,
+        *map(id, function.__defaults__ or ()),
+        *([(name, id(default)) for name, default in keywords.items()] if keywords else ()),
         # A closure counts where a hint may speak of it: two functions of one code may mean other types.
-        *(id(_content(cell)) for name, cell in cells if any(name in hint for hint in names)),
+        *[id(_content(cells[place])) for place in _spoken_of(function.__code__.co_freevars, shown)],
     )
+
+
+@lru_cache(maxsize=512)
+def _spoken_of(closure: tuple[str, ...], hints: tuple[tuple[str, str | int], ...]) -> tuple[int, ...]:
+    """The places of the names of a closure that stand in a hint."""
+    texts = [hint for _, hint in hints if isinstance(hint, str)]
+    return tuple(place for place, name in enumerate(closure) if any(name in text for text in texts))
 
 
 def _content(cell: CellType) -> object:

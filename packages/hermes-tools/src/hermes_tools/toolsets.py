@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -119,9 +119,21 @@ def load_toolsets(
             raise ConfigurationError(
                 f"toolset group {name!r}: there is a toolset or group of that name already"
             )
-    combinations = {**COMBINATIONS, **(groups or {})}
-    wanted = expand_names(enabled, points, combinations) - expand_names(disabled, points, combinations)
-    return [_make(points[name]) for name in sorted(wanted)]
+    own = tuple([(name, tuple(parts)) for name, parts in groups.items()]) if groups else ()
+    return [_make(points[name]) for name in _wanted(tuple(enabled), tuple(disabled), tuple(points), own)]
+
+
+@lru_cache(maxsize=256)
+def _wanted(
+    enabled: tuple[str, ...],
+    disabled: tuple[str, ...],
+    installed: tuple[str, ...],
+    groups: tuple[tuple[str, tuple[str, ...]], ...],
+) -> tuple[str, ...]:
+    """The names of the toolsets to load, sorted: the same for all agents of one kind."""
+    combinations = {**COMBINATIONS, **dict(groups)}
+    wanted = expand_names(enabled, installed, combinations) - expand_names(disabled, installed, combinations)
+    return tuple(sorted(wanted))
 
 
 @cache

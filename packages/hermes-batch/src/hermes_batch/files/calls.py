@@ -84,9 +84,9 @@ def _make_temporary(arrival: Arrival[str], prefix: str, parent: str | None) -> N
 make_temporary: Callable[[Arrival[str], str, str | None], Call[None]] = aiofiles.os.wrap(_make_temporary)
 
 
-def _make_private(paths: Iterable[Path]) -> list[Path]:
+def _make_private(paths: Iterable[str]) -> list[str]:
     """Make them, as many as can be made; raises when that is none."""
-    made: list[Path] = []
+    made: list[str] = []
     try:
         for path in paths:
             os.mkdir(path, 0o700)  # noqa: PTH102 - as `_remove_directory`
@@ -97,7 +97,7 @@ def _make_private(paths: Iterable[Path]) -> list[Path]:
     return made
 
 
-make_private_directories: Callable[[Iterable[Path]], Call[list[Path]]] = aiofiles.os.wrap(_make_private)
+make_private_directories: Callable[[Iterable[str]], Call[list[str]]] = aiofiles.os.wrap(_make_private)
 copy_mode: Callable[[Path, Path], Call[None]] = aiofiles.os.wrap(shutil.copymode)
 claim_owned: Callable[[Arrival[owned.Owned], str], Call[None]] = aiofiles.os.wrap(owned.claim)
 release_owned: Callable[[owned.Owned], Call[None]] = aiofiles.os.wrap(owned.release)
@@ -105,20 +105,20 @@ remove_abandoned: Callable[[str], Call[None]] = aiofiles.os.wrap(owned.remove_ab
 real_path: Callable[..., Call[str]] = aiofiles.os.wrap(os.path.realpath)
 
 
-def _remove_directory(path: Path) -> None:
+def _remove_directory(path: str) -> None:
     """Mostly it is empty, which costs one call instead of a dozen."""
     try:
         os.rmdir(path)  # noqa: PTH106 - what an agent did there may have any name
     except OSError:
-        owned.remove_all(path)
+        owned.remove_all(Path(path))
 
 
-def _remove_directories(paths: Iterable[Path]) -> None:
+def _remove_directories(paths: Iterable[str]) -> None:
     for path in paths:
         _remove_directory(path)
 
 
-remove_directories: Callable[[Iterable[Path]], Call[None]] = aiofiles.os.wrap(_remove_directories)
+remove_directories: Callable[[Iterable[str]], Call[None]] = aiofiles.os.wrap(_remove_directories)
 
 
 @contextmanager

@@ -61,10 +61,10 @@ async def make_temporary_directory(prefix: str, parent: str | None = None) -> Pa
     return Path(made)
 
 
-async def make_private_directories(paths: Sequence[Path]) -> list[Path]:
+async def make_private_directories(paths: Sequence[str]) -> list[str]:
     """Make new directories that only this user can read, as many as can be made, in their order; which were
     made. Raises `OSError` when that is none."""
-    made: list[Path] = await finish(
+    made: list[str] = await finish(
         calls.make_private_directories(paths), what=f"making {len(paths)} directories"
     )
     return made
@@ -72,10 +72,10 @@ async def make_private_directories(paths: Sequence[Path]) -> list[Path]:
 
 async def remove_tree(path: Path) -> None:
     """Remove `path` and all in it, as far as that can be done; what is gone already is no error."""
-    await finish(calls.remove_directories([path]), what=f"removing {path}")
+    await finish(calls.remove_directories([str(path)]), what=f"removing {path}")
 
 
-async def remove_trees(paths: Sequence[Path]) -> None:
+async def remove_trees(paths: Sequence[str]) -> None:
     """`remove_tree` for each of `paths`."""
     await finish(calls.remove_directories(paths), what=f"removing {len(paths)} directories")
 
