@@ -23,6 +23,7 @@ from hermes_messages.protocols import (
 )
 from hermes_messages.testing import MemoryStore
 from hermes_messages.testing.conformance import compression_checks, queue_checks, session_checks
+from hermes_messages.testing.memory_turns import Place
 from store_check_help import assert_found, checks_of
 
 
@@ -47,20 +48,20 @@ class BusyWithoutLooking(Queueing):
 
 class LastComeFirstServed(Queueing):
     async def wait(self, session_id: str, holder: str, ttl_s: float, wait_s: float | None) -> LeaseToken:
-        queue, ticket = self._queues[session_id], object()
-        queue.append(ticket)
+        queue, place = self._queues[session_id], Place()
+        queue.append(place)
         try:
-            while queue[-1] is not ticket or not self._is_free(session_id, holder):
-                await self._changed()
+            while queue[-1] is not place or not self._is_free(session_id, holder):
+                await place.called(0.02)
             return self._take_lease(session_id, holder, ttl_s)
         finally:
-            queue.remove(ticket)
+            queue.remove(place)
 
 
 class LetsOthersOvertake(MemoryStore):
     """Who waits looks from time to time, and who comes meanwhile finds the lease free."""
 
-    async def _changed(self) -> None:
+    async def _called(self, queue: Sequence[Place], place: Place) -> None:
         await asyncio.sleep(0.02)
 
     async def try_acquire_session_turn_lease(
@@ -79,7 +80,7 @@ class KeepsTheTicketOf(Queueing):
         try:
             return await super().wait(session_id, holder, ttl_s, wait_s)
         except self.error:
-            self._queues[session_id].append(object())
+            self._queues[session_id].append(Place())
             raise
 
 

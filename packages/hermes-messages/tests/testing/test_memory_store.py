@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+from collections.abc import Coroutine, Generator
 
 import pytest
 
@@ -162,6 +163,59 @@ def test_leases_expire_with_the_clock() -> None:
         await store.append_messages_batch("s", [NewMessage("u2", UserMessage("x"))])
 
     asyncio.run(main())
+
+
+class Counted:
+    """Awaits a coroutine, and counts how often it is resumed."""
+
+    def __init__(self, coroutine: Coroutine[object, object, None], counts: list[int]) -> None:
+        self._coroutine = coroutine
+        self._counts = counts
+
+    def __await__(self) -> Generator[object, object, None]:
+        steps = self._coroutine.__await__()
+        value: object = None
+        while True:
+            self._counts[0] += 1
+            try:
+                waits_for = steps.send(value)
+            except StopIteration:
+                return
+            value = yield waits_for
+
+
+def test_a_lease_that_comes_free_resumes_the_next_in_line_and_not_all_who_wait() -> None:
+    waiting, counts, took = 100, [0], list[int]()
+
+    async def main() -> None:
+        entered, all_wait = itertools.count(1), asyncio.Event()
+
+        def enter(method: str) -> None:
+            if method == "acquire_session_turn_lease" and next(entered) == waiting:
+                all_wait.set()
+
+        store = MemoryStore(before=enter)
+        await with_session(store)
+        first = await store.try_acquire_session_turn_lease("s", "first", 60)
+        assert first is not None
+
+        async def turn(number: int) -> None:
+            lease = await store.acquire_session_turn_lease("s", f"holder {number}", 60)
+            took.append(number)
+            await store.release_session_turn_lease(lease)
+
+        async def counted(number: int) -> None:
+            await Counted(turn(number), counts)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(waiting):
+                tasks.create_task(counted(number))
+            await all_wait.wait()
+            await store.release_session_turn_lease(first)
+
+    asyncio.run(main())
+    assert took == list(range(waiting))
+    assert counts[0] < waiting * waiting // 4  # each called by each release: half of the square and more
 
 
 def test_a_lease_of_another_session_is_no_lease() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -15,13 +15,32 @@ from hermes_messages.errors import LeaseLostError, SessionNotFoundError, StoreBu
 from hermes_messages.protocols.store import LeaseToken
 from hermes_messages.testing.memory_sessions import MemorySession
 
-__all__ = ["MemoryTurns", "StoreHook"]
+__all__ = ["MemoryTurns", "Place", "StoreHook"]
 
 StoreHook = Callable[[str], Awaitable[None] | None]
 """Called with the name of the method."""
 
 _LOOK_AGAIN_S = 0.02
 """A lease may expire by a clock that this loop can not wait for."""
+
+
+class Place:
+    """A place in the queue for a lease."""
+
+    __slots__ = ("_waiter",)
+
+    def __init__(self) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def called(self, limit_s: float | None) -> None:
+        """Return when `call` is called, or after `limit_s` seconds."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        await asyncio.wait({self._waiter}, timeout=limit_s)
+
+    def call(self) -> None:
+        """Tell it that its turn may have come."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class _Fault:
@@ -50,8 +69,7 @@ class MemoryTurns:
         self._sessions: dict[str, MemorySession] = {}
         self._leases: dict[str, LeaseToken] = {}
         self._lease_numbers: Counter[str] = Counter()
-        self._queues: defaultdict[str, list[object]] = defaultdict(list)
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._queues: defaultdict[str, list[Place]] = defaultdict(list)
         self._faults: list[_Fault] = []
 
     def fail_next(self, method: str, error: Exception, *, times: int = 1, after: bool = False) -> None:
@@ -104,13 +122,13 @@ class MemoryTurns:
     async def _take_in_turn(
         self, session_id: str, holder: str, ttl_s: float, wait_s: float | None
     ) -> LeaseToken:
-        queue, ticket = self._queues[self._lineage(session_id)], object()
-        queue.append(ticket)
+        queue, place = self._queues[self._lineage(session_id)], Place()
+        queue.append(place)
         limit = asyncio.timeout(None if wait_s is None else max(wait_s, 0.0))
         try:
             async with limit:
-                while queue[0] is not ticket or not self._is_free(session_id, holder):
-                    await self._changed()
+                while queue[0] is not place or not self._is_free(session_id, holder):
+                    await self._called(queue, place)
             return self._take_lease(session_id, holder, ttl_s)
         except TimeoutError:
             text = (
@@ -118,15 +136,19 @@ class MemoryTurns:
             )
             raise StoreBusyError(text) from None
         finally:
-            queue.remove(ticket)
-            self._tell_waiters()
+            queue.remove(place)
+            _call_next(queue)
+
+    async def _called(self, queue: Sequence[Place], place: Place) -> None:
+        """Return when its turn may have come."""
+        await place.called(_LOOK_AGAIN_S if queue[0] is place else None)
 
     def _give_back(self, lease: LeaseToken) -> None:
         lineage = self._lineage(lease.session_id)
         current = self._leases.get(lineage)
         if current is not None and current.number == lease.number:
             del self._leases[lineage]
-            self._tell_waiters()
+            _call_next(self._queues[lineage])
 
     def _lineage(self, session_id: str) -> str:
         session = self._sessions.get(session_id)
@@ -142,20 +164,6 @@ class MemoryTurns:
         token = LeaseToken(session_id, holder, self._lease_numbers[lineage], self._clock() + ttl_s)
         self._leases[lineage] = token
         return token
-
-    async def _changed(self) -> None:
-        """Return when a lease or a place in a queue may have come free."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await asyncio.wait({waiter}, timeout=_LOOK_AGAIN_S)
-        finally:
-            self._waiters.discard(waiter)
-
-    def _tell_waiters(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
     def _session(self, session_id: str) -> MemorySession:
         session = self._sessions.get(session_id)
@@ -197,6 +205,11 @@ class MemoryTurns:
             if fault.method == method and fault.after == after and fault.times > 0:
                 fault.times -= 1
                 raise fault.error
+
+
+def _call_next(queue: Sequence[Place]) -> None:
+    if queue:
+        queue[0].call()
 
 
 async def _call_hook(hook: StoreHook | None, method: str) -> None:
