@@ -71,8 +71,9 @@ class _OwnSecrets:
         self._secrets: frozenset[str] = frozenset()
 
     def now(self) -> frozenset[str]:
-        # The dict below `os.environ` is compared in one step; by way of its own methods that would take as
-        # long as to look at each variable. Where there is no such dict, each is looked at.
+        # The dict below `os.environ` is compared in one step. All that is public (`copy`, `==`, `items`)
+        # decodes each variable, which takes as long as looking at each; that is done where there is no such
+        # dict.
         try:
             holds = vars(os.environ)["_data"]
         except (TypeError, KeyError):
