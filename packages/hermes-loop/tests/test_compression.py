@@ -19,6 +19,7 @@ from hermes_loop import (
     SummaryCompressor,
     TurnEvent,
 )
+from hermes_loop.events import StatusChanged
 from hermes_messages import (
     AssistantMessage,
     ConfigurationError,
@@ -142,6 +143,17 @@ def test_results_of_tools_are_weighed_before_the_next_request() -> None:
     assert isinstance(asked[-1], ToolMessage)
     assert str(asked[-1].content).count("row") == 400
     assert validate(asked) == []
+
+
+def test_what_the_host_counted_before_a_compression_begins_no_second_one() -> None:
+    told: list[object] = []
+    first = calls(call("dump"), usage=Usage(input_tokens=2_900, output_tokens=5))
+    model = provider(first, text("SUMMARY"), window=3_000)
+    tools = SimpleExecutor([ToolDouble("dump", ["row"])])
+    result = turn(agent(model, tools=tools, event_callback=told.append))
+    assert result["final_response"] == "the answer"
+    assert [event.kind for event in told if isinstance(event, StatusChanged)] == ["compression"]
+    assert len(model.requests) == 3
 
 
 def test_a_prompt_that_the_host_refuses_as_too_long_is_made_shorter_and_sent_again() -> None:

@@ -87,7 +87,19 @@ def test_a_429_is_not_always_a_rate_limit() -> None:
     assert judge(429, "").kind is ErrorKind.RATE_LIMIT
 
 
-@pytest.mark.parametrize(("status", "body"), [(413, "nginx says no"), (413, ""), (400, ""), (400, " \n")])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (413, "nginx says no"),
+        (413, ""),
+        (
+            413,
+            "Request too large on tokens per minute (TPM): Limit 6000, Requested 9000. rate_limit_exceeded",
+        ),
+        (400, ""),
+        (400, " \n"),
+    ],
+)
 def test_413_and_a_bare_400_are_overflow(status: int, body: str) -> None:
     assert judge(status, body).kind is ErrorKind.CONTEXT_OVERFLOW
 
