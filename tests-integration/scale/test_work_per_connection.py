@@ -110,7 +110,7 @@ def test_a_request_does_work_for_each_other_connection(engine: str) -> None:
     assert same(*asyncio.run(costs())) == {}
 
 
-Take = Callable[[], Awaitable[None]]
+Take = Callable[[], Awaitable[object]]
 
 
 class Queue:

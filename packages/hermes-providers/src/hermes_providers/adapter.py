@@ -13,9 +13,11 @@ import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from hermes_messages import (
     ChatRequest,
@@ -59,7 +61,16 @@ _ERROR_BODY_S = 5.0
 _WINDOW_FULL = "model_context_window_exceeded"  # Anthropic and Z.AI: no room was left for the answer
 _OF_THE_KEY = (ErrorKind.AUTH, ErrorKind.BILLING)
 _AT_ONCE = nullcontext()
+_MAX_SETTLED = 64
 _Headers = tuple[Secret | None, WireFormat, Mapping[str, str], Mapping[str, str]]
+
+
+class _Settled(Struct, frozen=True, eq=False):
+    """What is the same for all requests for one model with one effort."""
+
+    wire: WireFormat
+    timeouts: Timeouts
+    origin: Origin
 
 
 class HttpProvider:
@@ -87,6 +98,7 @@ class HttpProvider:
         self._refusals = refusals or Refusals()
         self._last_headers: _Headers | None = None
         self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
+        self._settled: dict[tuple[str, str | None], _Settled] = {}
         self._host = route.host
 
     def __repr__(self) -> str:
@@ -137,21 +149,22 @@ class HttpProvider:
         Raises `ProviderError` for every failure. Cancelling, or closing the generator, closes the connection.
         Waiting for the rate limit counts against no timeout.
         """
-        request = without_refused(request, self._refusals.of(request.model))
-        wire = self._wire_of(request.model)
+        request, settled = self._settle(request)
+        wire = settled.wire
         url, body = wire.builder.url(request), wire.builder.build(request)
         incoming: Incoming | None = None  # nothing is made for an answer while it is waited for
-        async with self._admission(request) as permit:
+        async with _AT_ONCE if self._limiter is None else self._admission(request, self._limiter) as permit:
             key, may_renew = await self._route.keys.get(), True
-            began = now = asyncio.get_running_loop().time()
+            clock_of_loop = asyncio.get_running_loop().time
+            began = now = clock_of_loop()
             while True:
-                clock = StreamClock(self._route.timeouts_for(request), now, began)
+                clock = StreamClock(settled.timeouts, now, began)
                 try:
                     async with self._transport.post(url, self._headers(key, wire), body, clock) as reply:
-                        read_error = self._error_reader(reply)
+                        read_error = partial(self._error_of, reply)
                         if 200 <= reply.status < 300:
                             if incoming is None:
-                                incoming = self._incoming(request, reply, clock, read_error)
+                                incoming = self._incoming(request, settled, reply, clock, read_error)
                             else:
                                 incoming = incoming.resumed(reply, clock, read_error)
                             try:
@@ -161,24 +174,23 @@ class HttpProvider:
                             except ProviderError as error:
                                 self._learn(request, key, error)
                                 raise
-                            rest = incoming.paused(body)
+                            rest = incoming.reader.paused(body)
                             if rest is None:
                                 break
-                            body, now = rest, asyncio.get_running_loop().time()
+                            body, now = rest, clock_of_loop()
                             continue
-                        failure = read_error(await self._error_body(request, reply, began))
+                        failure = read_error(await _error_body(settled.timeouts, reply, began))
                 except ProviderError as error:
                     mask_error(error, self._route.secrets())
                     raise
                 self._learn(request, key, failure)
                 key, may_renew = await self._other_key(key, failure, may_renew=may_renew), False
-                now = asyncio.get_running_loop().time()
-            for event in incoming.flush():
+                now = clock_of_loop()
+            for event in incoming.assembler.flush():
                 yield event
-            response = self._priced(request, incoming.finish())
+            response = self._answer(request, incoming)
             if permit is not None:
-                _settle(permit, response.usage)
-        logger.debug("%s: %s finished with %s", self.name, request.model, response.finish)
+                _correct(permit, response.usage)
         if is_blank(response.message) and not response.unfinished_calls:
             window = self.model_info(request.model).context_window
             raise _empty(response, self._host, overflowed=overflowed_silently(response.usage, window))
@@ -189,15 +201,14 @@ class HttpProvider:
 
         Costs no tokens; a host may limit it apart. Raises `ProviderError` as `stream` does.
         """
-        wire = self._wire_of(request.model)
-        counter = wire.counter
+        request, settled = self._settle(request)
+        wire, counter = settled.wire, settled.wire.counter
         if counter is None:
             return None
-        request = without_refused(request, self._refusals.of(request.model))
         step: CountRequest | int | None = counter.first(request)
         key, may_renew = await self._route.keys.get(), True
         while isinstance(step, CountRequest):
-            clock = StreamClock(self._route.timeouts_for(request), asyncio.get_running_loop().time())
+            clock = StreamClock(settled.timeouts, asyncio.get_running_loop().time())
             try:
                 async with self._transport.post(
                     step.url, self._headers(key, wire), step.body, clock
@@ -205,7 +216,7 @@ class HttpProvider:
                     if 200 <= reply.status < 300:
                         step = counter.read(await _whole_body(reply, clock))
                         continue
-                    failure = self._error_reader(reply)(await self._error_body(request, reply))
+                    failure = self._error_of(reply, await _error_body(settled.timeouts, reply))
             except ProviderError as error:
                 mask_error(error, self._route.secrets())
                 raise
@@ -222,22 +233,37 @@ class HttpProvider:
             raise failure
         return key
 
-    def _admission(self, request: ChatRequest) -> AbstractAsyncContextManager[Permit | None]:
-        if self._limiter is None:
-            return _AT_ONCE
-        return self._limiter.admit(
-            estimate_tokens(request.history, request.tools) + (request.max_tokens or 0)
-        )
+    def _admission(
+        self, request: ChatRequest, limiter: RateLimiter
+    ) -> AbstractAsyncContextManager[Permit | None]:
+        return limiter.admit(estimate_tokens(request.history, request.tools) + (request.max_tokens or 0))
+
+    def _settle(self, request: ChatRequest) -> tuple[ChatRequest, _Settled]:
+        """The request without what its model refused, and what is settled for such requests."""
+        refused = self._refusals.of(request.model)
+        if refused:
+            request = without_refused(request, refused)
+        kind = (request.model, request.reasoning_effort)
+        settled = self._settled.get(kind)
+        if settled is None:
+            if len(self._settled) >= _MAX_SETTLED:
+                self._settled.clear()
+            model = request.model
+            settled = _Settled(self._wire_of(model), self._route.timeouts_for(request), self.origin(model))
+            self._settled[kind] = settled
+        return request, settled
 
     def _incoming(
-        self, request: ChatRequest, reply: Reply, clock: StreamClock, read_error: ErrorReader
+        self,
+        request: ChatRequest,
+        settled: _Settled,
+        reply: Reply,
+        clock: StreamClock,
+        read_error: ErrorReader,
     ) -> Incoming:
-        wire = self._wire_of(request.model)
+        wire = settled.wire
         assembler = StreamAssembler(
-            self.origin(request.model),
-            wire.name,
-            think_tags=wire.think_tags,
-            starts_inside=wire.starts_inside,
+            settled.origin, wire.name, think_tags=wire.think_tags, starts_inside=wire.starts_inside
         )
         if request.tools != self._last_names[0]:
             self._last_names = (request.tools, original_names(request.tools, wire.tool_names))
@@ -259,35 +285,12 @@ class HttpProvider:
             self._last_headers = last
         return last[3]
 
-    async def _error_body(self, request: ChatRequest, reply: Reply, began: float | None = None) -> bytes:
-        """The start of an error's body; what came of it when the rest is late or lost."""
-        given = self._route.timeouts_for(request)
-        limits = Timeouts(
-            first_event_s=min(_ERROR_BODY_S, given.first_event_s or _ERROR_BODY_S), total_s=given.total_s
+    def _error_of(self, reply: Reply, payload: bytes | str) -> ProviderError:
+        """The typed error of an error payload that came in `reply`."""
+        secrets = self._route.secrets()
+        return classify(
+            reply.status, reply.headers, payload, now=time.time(), secrets=secrets, host=self._host
         )
-        clock = StreamClock(limits, asyncio.get_running_loop().time(), began)
-        body = bytearray()
-        try:
-            while len(body) < _MAX_ERROR_BYTES and (chunk := await reply.read(clock)):
-                body += chunk
-        except ProviderError as error:
-            logger.debug("the body of an error answer broke off: %s", error)
-        return bytes(body[:_MAX_ERROR_BYTES])
-
-    def _error_reader(self, reply: Reply) -> ErrorReader:
-        route = self._route
-
-        def read_error(payload: bytes | str) -> ProviderError:
-            return classify(
-                reply.status,
-                reply.headers,
-                payload,
-                now=time.time(),
-                secrets=route.secrets(),
-                host=self._host,
-            )
-
-        return read_error
 
     def _learn(self, request: ChatRequest, key: Secret | None, error: ProviderError) -> None:
         """Remember what a failure says about a parameter, a key or the pace of this route."""
@@ -298,15 +301,22 @@ class HttpProvider:
         elif error.kind is ErrorKind.RATE_LIMIT and error.retry_after_s and self._limiter is not None:
             self._limiter.hold(error.retry_after_s)
 
-    def _priced(self, request: ChatRequest, response: ChatResponse) -> ChatResponse:
-        usage, price = response.usage, self._route.price(request.model)
+    def _answer(self, request: ChatRequest, incoming: Incoming) -> ChatResponse:
+        """All that came, with its price."""
+        response = incoming.assembler.finish(complete=incoming.reader.done)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s: %s finished with %s", self.name, request.model, response.finish)
+        usage = response.usage
+        if usage is None or usage.cost_usd is not None:
+            return response
+        price = self._route.price(request.model)
         cost = None if price is None else cost_usd(usage, price)
-        if usage is None or cost is None or usage.cost_usd is not None:
+        if cost is None:
             return response
         return msgspec.structs.replace(response, usage=msgspec.structs.replace(usage, cost_usd=cost))
 
 
-def _settle(permit: Permit, usage: Usage | None) -> None:
+def _correct(permit: Permit, usage: Usage | None) -> None:
     if usage is not None and usage.input_tokens is not None:
         permit.settle(usage.input_tokens + (usage.output_tokens or 0))
 
@@ -325,6 +335,21 @@ def _empty(response: ChatResponse, host: str, *, overflowed: bool) -> ProviderEr
         case _:
             kind, why = ErrorKind.SERVER, f"it finished with {response.message.finish_reason!r}"
     return ProviderError(f"{host} sent an empty answer ({what}): {why}", kind=kind, status=200)
+
+
+async def _error_body(given: Timeouts, reply: Reply, began: float | None = None) -> bytes:
+    """The start of an error's body; what came of it when the rest is late or lost."""
+    limits = Timeouts(
+        first_event_s=min(_ERROR_BODY_S, given.first_event_s or _ERROR_BODY_S), total_s=given.total_s
+    )
+    clock = StreamClock(limits, asyncio.get_running_loop().time(), began)
+    body = bytearray()
+    try:
+        while len(body) < _MAX_ERROR_BYTES and (chunk := await reply.read(clock)):
+            body += chunk
+    except ProviderError as error:
+        logger.debug("the body of an error answer broke off: %s", error)
+    return bytes(body[:_MAX_ERROR_BYTES])
 
 
 async def _whole_body(reply: Reply, clock: StreamClock) -> bytes:

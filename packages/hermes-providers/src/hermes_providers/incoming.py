@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes_messages import ChatResponse, ErrorKind, ProviderError, StreamEvent
+from hermes_messages import ErrorKind, ProviderError, StreamEvent
 from hermes_messages.assembler import StreamAssembler
 from hermes_messages.deltas import Delta, TextChunk
 from hermes_providers.streaming.sse import EventTooLargeError, ServerSentEvent, SSEParser
@@ -19,7 +19,25 @@ _MAX_PLAIN_BYTES = 64 * 1024 * 1024
 
 
 class Incoming:
-    """Reads one successful reply to its end, streamed or plain: what it is shows in its first byte."""
+    """Reads one successful reply to its end, streamed or plain: what it is shows in its first byte.
+
+    `reader` and `assembler` are those that were given, for what is to be known at the end.
+    """
+
+    __slots__ = (
+        "_any_event",
+        "_begun",
+        "_clock",
+        "_ended",
+        "_failure",
+        "_names",
+        "_parser",
+        "_plain",
+        "_read_error",
+        "_reply",
+        "assembler",
+        "reader",
+    )
 
     def __init__(
         self,
@@ -32,8 +50,8 @@ class Incoming:
     ) -> None:
         """`names` maps names of tools on the wire to their own."""
         self._reply = reply
-        self._reader = reader
-        self._assembler = assembler
+        self.reader: ResponseReader = reader
+        self.assembler: StreamAssembler = assembler
         self._clock = clock
         self._read_error = read_error
         self._names = names
@@ -46,20 +64,8 @@ class Incoming:
 
     def resumed(self, reply: Reply, clock: StreamClock, read_error: ErrorReader) -> Incoming:
         """What reads the rest of the same answer, which the host paused, from another reply."""
-        self._reader.resume(read_error)
-        return Incoming(reply, self._reader, self._assembler, clock, read_error, self._names)
-
-    def paused(self, body: bytes) -> bytes | None:
-        """The body that lets the host go on where it paused the answer to `body`; None where it did not."""
-        return self._reader.paused(body)
-
-    def flush(self) -> list[StreamEvent]:
-        """What was held back."""
-        return self._assembler.flush()
-
-    def finish(self) -> ChatResponse:
-        """The whole answer."""
-        return self._assembler.finish(complete=self._reader.done)
+        self.reader.resume(read_error)
+        return Incoming(reply, self.reader, self.assembler, clock, read_error, self._names)
 
     async def next(self) -> list[StreamEvent] | None:
         """What came next, or None at the end. Raises `ProviderError` for an error inside the reply, an end
@@ -70,7 +76,7 @@ class Incoming:
             try:
                 chunk = await self._reply.read(self._clock)
             except ProviderError:
-                if not self._reader.finished:
+                if not self.reader.finished:
                     raise
                 chunk = b""  # the answer is whole; only the stream's end is missing
             events = self._take(chunk) if chunk else self._end()
@@ -98,30 +104,15 @@ class Incoming:
             server_events = self._parser.feed(chunk)
         except EventTooLargeError as error:
             raise _too_large(str(error)) from None
-        return self._feed(server_events)
+        return self._feed(server_events) if server_events else []
 
     def _feed(self, server_events: list[ServerSentEvent]) -> list[StreamEvent]:
-        told: list[StreamEvent] = []
-        if not server_events:
-            return told
+        """What the events say, up to a failure. Text that came together is told together."""
         self._any_event = True
-        reader = self._reader
+        reader, assemble, names = self.reader, self.assembler.feed, self._names
         was_finished, was_done = reader.finished, reader.done
-        self._assemble(server_events, told)
-        if self._failure is not None:
-            return told
-        if reader.done:
-            if not was_done:
-                self._clock.end_came()
-        elif not reader.finished:
-            self._clock.event_came()
-        elif not was_finished:
-            self._clock.finish_came()
-        return told
-
-    def _assemble(self, server_events: list[ServerSentEvent], told: list[StreamEvent]) -> None:
-        """Add to `told` what the events say, up to a failure. Text that came together is told together."""
-        read, assemble, names = self._reader.feed, self._assembler.feed, self._names
+        read = reader.feed
+        told: list[StreamEvent] = []
         text: list[str] = []
         try:
             for server_event in server_events:
@@ -137,19 +128,35 @@ class Incoming:
             self._failure = error
         if text:
             told += assemble(TextChunk("".join(text)))
+        if self._failure is None:
+            if reader.done or reader.finished:
+                self._ends(was_finished=was_finished, was_done=was_done)
+            else:
+                self._clock.event_came()
+        return told
+
+    def _ends(self, *, was_finished: bool, was_done: bool) -> None:
+        """Tell the clock, once, that the answer is whole, and that nothing is missing."""
+        if self.reader.done:
+            if not was_done:
+                self._clock.end_came()
+        elif not was_finished:
+            self._clock.finish_came()
 
     def _end(self) -> list[StreamEvent]:
         self._ended = True
         told: list[StreamEvent] = []
         if self._plain is not None:
-            deltas = self._reader.read_plain(bytes(self._plain))
+            deltas = self.reader.read_plain(bytes(self._plain))
         else:
             deltas = []
-            told = self._feed(self._parser.close())
-            if self._failure is None and not (self._reader.finished or self._reader.done):
+            left = self._parser.close()
+            if left:
+                told = self._feed(left)
+            if self._failure is None and not (self.reader.finished or self.reader.done):
                 self._failure = self._early_end()
         if self._failure is None:
-            deltas += self._reader.close()
+            deltas += self.reader.close()
             if deltas:
                 told += self._tell(deltas)
         return told
@@ -157,7 +164,7 @@ class Incoming:
     def _tell(self, deltas: list[Delta]) -> list[StreamEvent]:
         if self._names:
             deltas = [with_original_name(delta, self._names) for delta in deltas]
-        return [event for delta in deltas for event in self._assembler.feed(delta)]
+        return [event for delta in deltas for event in self.assembler.feed(delta)]
 
     def _early_end(self) -> ProviderError:
         stray = self._parser.stray.strip()

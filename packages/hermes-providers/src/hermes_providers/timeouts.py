@@ -56,10 +56,11 @@ class StreamClock:
 
     def __init__(self, timeouts: Timeouts, now: float, began: float | None = None) -> None:
         """`began`: when the whole answer was first asked for, where this is not its first request."""
+        total, limit = timeouts.total_s, timeouts.first_event_s
         self._timeouts = timeouts
-        self._total = _at(now if began is None else began, timeouts.total_s)
-        self._limit = timeouts.first_event_s
-        self._deadline = _at(now, self._limit)
+        self._total = None if total is None else (now if began is None else began) + total
+        self._limit = limit
+        self._deadline = None if limit is None else now + limit
         self._fresh = False
         self._what = "no event came within {} s (first_event_s)"
 
@@ -85,7 +86,7 @@ class StreamClock:
         """When to stop the wait that begins; None for never."""
         if self._fresh:
             self._fresh = False
-            self._deadline = _at(now, self._limit)
+            self._deadline = None if self._limit is None else now + self._limit
         if self._total is None or self._deadline is None:
             return self._deadline if self._total is None else self._total
         return min(self._total, self._deadline)
@@ -96,7 +97,3 @@ class StreamClock:
         if self._total is not None and (self._deadline is None or self._total <= self._deadline):
             return f"the whole answer took longer than {self._timeouts.total_s} s (total_s)"
         return self._what.format(self._limit)
-
-
-def _at(now: float, seconds: float | None) -> float | None:
-    return None if seconds is None else now + seconds

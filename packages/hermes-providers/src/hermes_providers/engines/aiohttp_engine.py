@@ -26,7 +26,7 @@ except ImportError as _missing:
         "the engine 'aiohttp'", "pip install 'hermes-providers[aiohttp]'"
     ) from _missing
 
-from hermes_providers.engines.shared import KEEP_S, Patience, Turns, certificates, explained
+from hermes_providers.engines.shared import KEEP_S, Turns, certificates, explained
 from hermes_providers.outlast import finish
 from hermes_providers.proxies import Proxy, ProxyTable
 from hermes_providers.timeouts import StreamClock, Timeouts
@@ -69,15 +69,13 @@ class _Bound:
         self._options = options
         self._timeout = timeout
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
-        self._ways: dict[str, _Way] = {}
+        self.ways: dict[str, _Way] = {}  # found once
 
     def way(self, url: str) -> _Way:
-        """How requests get to `url`; found once."""
-        found = self._ways.get(url)
-        if found is None:
-            if len(self._ways) >= _MAX_WAYS:
-                self._ways.clear()
-            found = self._ways[url] = self._new_way(url)
+        """Find out how requests get to `url`."""
+        if len(self.ways) >= _MAX_WAYS:
+            self.ways.clear()
+        found = self.ways[url] = self._new_way(url)
         return found
 
     def _new_way(self, url: str) -> _Way:
@@ -142,7 +140,7 @@ class AiohttpTransport:
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
     ) -> AbstractAsyncContextManager[Reply]:
         """Send `body` and give the reply; the connection is released when the context is left."""
-        return _Exchange(self, url, headers, body, clock)
+        return _Exchange(self, self._bounds.get(asyncio.get_running_loop()), url, headers, body, clock)
 
     async def close(self) -> None:
         """Close all connections; requests that run, or wait for one, end with a `ProviderError`."""
@@ -152,17 +150,13 @@ class AiohttpTransport:
             bound.turns.end()
             await finish(bound.close(), _CLEAN_UP_S)
 
-    @property
-    def bound(self) -> _Bound | None:
-        """What belongs to the loop that runs now, where it was used before."""
-        return self._bounds.get(asyncio.get_running_loop())
-
     async def ready(self) -> _Bound:
         """What belongs to the loop that runs now."""
-        bound = self.bound
+        loop = asyncio.get_running_loop()
+        bound = self._bounds.get(loop)
         if bound is None:
             await self._forget_closed_loops()
-            bound = self._bounds[asyncio.get_running_loop()] = _Bound(self._options, self._timeout)
+            bound = self._bounds[loop] = _Bound(self._options, self._timeout)
         return bound
 
     async def _forget_closed_loops(self) -> None:
@@ -175,37 +169,55 @@ class AiohttpTransport:
 
 
 class _Exchange:
-    """One request and its reply. A class of its own costs less than a generator for each request."""
+    """One request, and once it is entered its `Reply`, which is read as it comes. One object for both costs
+    less than a generator and objects for each request."""
 
-    __slots__ = ("_body", "_bound", "_clock", "_headers", "_patience", "_response", "_transport", "_url")
+    __slots__ = (
+        "_body",
+        "_bound",
+        "_clock",
+        "_headers",
+        "_patience",
+        "_response",
+        "_transport",
+        "_turns",
+        "_url",
+        "status",
+    )
+
+    status: int
 
     def __init__(
         self,
         transport: AiohttpTransport,
+        bound: _Bound | None,
         url: str,
         headers: Mapping[str, str],
         body: bytes,
         clock: StreamClock,
     ) -> None:
         self._transport = transport
+        self._bound = bound
         self._url = url
         self._headers = headers
         self._body = body
         self._clock = clock
 
     async def __aenter__(self) -> Reply:
-        self._bound = bound = self._transport.bound or await self._transport.ready()
-        if not bound.turns.take_free():
-            await bound.turns.take(self._clock)
-        self._patience = bound.turns.patience()
+        clock = self._clock
+        bound = self._bound or await self._transport.ready()
+        turns = self._turns = bound.turns
+        patience = self._patience = turns.take_free() or await turns.take(clock)
         try:
-            self._response = await self._patience.within(self._clock, self._sent(bound))
+            response = await patience.within(clock, self._sent(bound))
         except BaseException as error:
-            bound.turns.give_back(self._patience)
+            turns.give_back(patience)
             if isinstance(error, _FAILURES):
                 raise _provider_error(error, urlsplit(self._url).netloc) from error
             raise
-        return _AiohttpReply(self._response, self._patience)
+        self._response = response
+        self.status = response.status
+        return self
 
     async def __aexit__(
         self,
@@ -217,36 +229,23 @@ class _Exchange:
             if not self._response.closed:  # one that was read to its end has given its connection back
                 self._response.close()
         finally:
-            self._bound.turns.give_back(self._patience)
+            self._turns.give_back(self._patience)
 
     def _sent(self, bound: _Bound) -> Awaitable[aiohttp.ClientResponse]:
         """The head of the answer, once it came. Raises aiohttp's errors."""
-        way, body, headers = bound.way(self._url), self._body, self._headers
+        url, body, headers = self._url, self._body, self._headers
+        way = bound.ways.get(url) or bound.way(url)
         is_large = len(body) > _WHOLE_BYTES
         if is_large:
             headers = {**headers, "content-length": str(len(body))}
         return way.session.post(
-            self._url,
+            url,
             headers={**headers, **way.headers} if way.headers else headers,
             data=_pieces(body) if is_large else body,
             allow_redirects=False,
             proxy=way.proxy,
             proxy_headers=way.proxy_headers,
         )
-
-
-class _AiohttpReply:
-    """An answer that is read as it comes."""
-
-    __slots__ = ("_patience", "_response")
-
-    def __init__(self, response: aiohttp.ClientResponse, patience: Patience) -> None:
-        self._response = response
-        self._patience = patience
-
-    @property
-    def status(self) -> int:
-        return self._response.status
 
     @property
     def headers(self) -> Mapping[str, str]:

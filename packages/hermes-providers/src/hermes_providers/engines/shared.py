@@ -46,7 +46,7 @@ class Patience:
         deadline = clock.begin_wait(self._loop.time())
         if deadline is None:
             return await work
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         asked_before = task.cancelling()
         self._deadline, self._task = deadline, task
@@ -116,17 +116,19 @@ class Turns:
         self._ended = False
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
-    def take_free(self) -> bool:
-        """Take a turn that is free; whether there was one."""
+    def take_free(self) -> Patience | None:
+        """Take a turn that is free: what ends the waits of its request. None where no turn is free."""
         if not self._free:
-            return False
+            return None
         self._free -= 1
-        return True
+        return self._patient.pop() if self._patient else Patience()
 
-    async def take(self, clock: StreamClock) -> None:
-        """Wait for a turn. Raises `ProviderError` (timeout; transport where `end` came first)."""
-        if self.take_free():
-            return
+    async def take(self, clock: StreamClock) -> Patience:
+        """Wait for a turn: what ends the waits of its request, what a request before it left if there is.
+        Raises `ProviderError` (timeout; transport where `end` came first)."""
+        patience = self.take_free()
+        if patience is not None:
+            return patience
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = None
         try:
@@ -142,9 +144,6 @@ class Turns:
         if self._ended:
             what = "the connections were closed while a request waited for one; it was not sent"
             raise ProviderError(what, kind=ErrorKind.TRANSPORT)
-
-    def patience(self) -> Patience:
-        """What ends the waits of a request that has a turn: what a request before it left, if there is."""
         return self._patient.pop() if self._patient else Patience()
 
     def end(self) -> None:

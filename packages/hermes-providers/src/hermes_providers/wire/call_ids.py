@@ -19,17 +19,16 @@ _HASH_LENGTH = 8
 def wire_call_id(call_id: str, rule: CallIdRule) -> str:
     """`call_id` itself when the rule admits it, else its clean start and a hash of the whole."""
     cleaned = call_id if rule.allowed is None else "".join(re.findall(rule.allowed, call_id))
-    if cleaned == call_id and _fits(len(call_id), rule):
+    longest = rule.max_length
+    if cleaned == call_id and (longest is None or _fits(len(call_id), longest, exact=rule.exact)):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()
-    if rule.exact and rule.max_length is not None:
-        return digest[: rule.max_length]
-    if rule.max_length is not None:
-        cleaned = cleaned[: max(0, rule.max_length - _HASH_LENGTH)]
+    if rule.exact and longest is not None:
+        return digest[:longest]
+    if longest is not None:
+        cleaned = cleaned[: max(0, longest - _HASH_LENGTH)]
     return cleaned + digest[:_HASH_LENGTH]
 
 
-def _fits(length: int, rule: CallIdRule) -> bool:
-    if rule.max_length is None:
-        return True
-    return length == rule.max_length if rule.exact else length <= rule.max_length
+def _fits(length: int, longest: int, *, exact: bool) -> bool:
+    return length == longest if exact else length <= longest

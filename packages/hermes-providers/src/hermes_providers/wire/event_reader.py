@@ -15,9 +15,12 @@ from hermes_providers.streaming.json_text import read_tolerantly
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.wire.base import ErrorReader
 
-__all__ = ["UNREADABLE", "EventReader"]
+__all__ = ["END_MARK", "UNREADABLE", "EventReader"]
 
 T = TypeVar("T")
+
+END_MARK = b"[DONE]"
+"""The data of the event behind which nothing follows."""
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """No JSON or of another shape, halves of characters where none may be, nested too deep."""
@@ -30,42 +33,37 @@ class EventReader(ABC, Generic[T]):
     end_mark_ends: ClassVar[bool] = True
     """Whether `[DONE]` ends the stream; otherwise it says nothing."""
 
+    finished: bool
+    """Whether the host has said why the response ended."""
+    done: bool
+    """Whether the host has said that nothing follows."""
+
     def __init__(self, read_error: ErrorReader) -> None:
         self._read_error = read_error
-        self._finished = False
-        self._done = False
-        self._halves = HalfCharacters()
-
-    @property
-    def finished(self) -> bool:
-        """Whether the host has said why the response ended."""
-        return self._finished
-
-    @property
-    def done(self) -> bool:
-        """Whether the host has said that nothing follows."""
-        return self._done
+        self.finished = self.done = False
+        self._halves: HalfCharacters | None = None  # made for the first event that needs it
 
     def feed(self, event: ServerSentEvent) -> list[Delta]:
         """What one event says. Raises `ProviderError` when it is an error, or no JSON of this wire.
 
         A last event that the stream's end cut in the middle says nothing.
         """
-        if self._done:
+        if self.done:
             return []  # nothing that follows the end can undo a whole answer
         data = event.data.strip()
         if event.name == "error":
             raise self._failure(data)
         if not data:
             return []
-        if data == b"[DONE]":
-            self._done = self.end_mark_ends
+        if data == END_MARK:
+            self.done = self.end_mark_ends
             return []
         odd = False
         try:
             said: T | None = self._decode(data)
         except UNREADABLE:
             odd = True
+            self._halves = self._halves or HalfCharacters()
             try:
                 said = self._convert(read_tolerantly(data))
             except UNREADABLE:
@@ -73,7 +71,8 @@ class EventReader(ABC, Generic[T]):
                     return []
                 raise self._read_error(data) from None
         deltas = [] if said is None else self._take(event.name, said, data)
-        return self._halves.join(deltas) if odd or self._halves.waiting else deltas
+        halves = self._halves
+        return deltas if halves is None or not (odd or halves.waiting) else halves.join(deltas)
 
     def read_plain(self, body: bytes) -> list[Delta]:
         """What a whole answer that is no stream says. Raises `ProviderError` when it is an error, or no
@@ -89,7 +88,8 @@ class EventReader(ABC, Generic[T]):
 
     def close(self) -> list[Delta]:
         """What could only be said at the end."""
-        return [*self._halves.rest(), *self._rest()]
+        rest = self._rest()
+        return rest if self._halves is None else [*self._halves.rest(), *rest]
 
     def paused(self, body: bytes) -> bytes | None:  # noqa: ARG002 - most wires have no pauses
         """The body that lets the host go on where it paused the answer to `body`; None where it did not."""
@@ -98,7 +98,12 @@ class EventReader(ABC, Generic[T]):
     def resume(self, read_error: ErrorReader) -> None:
         """What is fed from now on is the rest of the answer, in another reply."""
         self._read_error = read_error
-        self._finished = self._done = False
+        self.finished = self.done = False
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether a half of a character waits for the other one."""
+        return self._halves is not None and self._halves.waiting
 
     def _failure(self, data: bytes) -> ProviderError:
         """The typed error of an event that is called an error."""

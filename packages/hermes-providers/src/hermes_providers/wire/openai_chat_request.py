@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from hermes_messages import ChatRequest, SystemMessage, ToolSpec
 from hermes_messages.parts import Origin
@@ -35,6 +35,17 @@ __all__ = ["ChatRequestBuilder"]
 _OURS = ("messages",)
 
 
+class _Settled(Struct, frozen=True, eq=False):
+    """What is settled for a kind of request: all that stands before the messages, whether its tools go along,
+    the schema for which a tool asks, whether there are cache markers, and whose joiner it is."""
+
+    head: bytes
+    takes_tools: bool
+    schema: Raw | None
+    is_marked: bool
+    joiner_key: str
+
+
 class ChatRequestBuilder(BodyBuilder):
     """Builds the bodies for one host."""
 
@@ -54,29 +65,21 @@ class ChatRequestBuilder(BodyBuilder):
         self._quirks = quirks
         self._refusals = refusals or Refusals()
         self._last_kind: tuple[object, ...] = ()
-        self._last_head = (b"", True)
+        self._last_settled = _Settled(b"", takes_tools=True, schema=None, is_marked=False, joiner_key="")
 
     def build(self, request: ChatRequest) -> bytes:
         """The body as UTF-8 JSON. Raises `ProviderError` (format) when the history can not be sent."""
-        head, takes_tools = self._head(request)
-        offered = request.tools if _offers_tools(request, self._quirks) else ()
-        tools = (
-            self._tools_field(offered, schema_for_tool(request, self._quirks.response_format))
-            if takes_tools
-            else b""
-        )
-        # Only replayed reasoning, and whether it sees, depend on the model.
-        by_model = self._quirks.replay_field is not None or self._quirks.blind_models
-        key = request.model if by_model else ""
-        joined = self._joiners.of(key).join(request.history)
-        is_marked = self._is_marked(request.model)
+        settled = self._settled(request)
+        offered = request.tools if settled.takes_tools else ()
+        tools = self._tools_field(offered, settled.schema) if offered or settled.schema is not None else b""
+        joined = self._joiners.of(settled.joiner_key).join(request.history)
         system = self._system(request, joined) if joined.leading else b""
-        if joined.misplaced or not system:
+        if joined.misplaced or not (system or joined.size):
             check_sendable(joined)
-        if is_marked:
+        if settled.is_marked:
             system = marked(system) if system else b""
-        edits = turn_markers(joined) if is_marked else ()
-        front = (head, system, b"," if system and joined.size else b"")
+        edits = turn_markers(joined) if settled.is_marked else ()
+        front = (settled.head, system, b"," if system and joined.size else b"")
         return joined.within(front, (b"]", tools, b"}"), edits)
 
     def _system(self, request: ChatRequest, joined: JoinedHistory) -> bytes:
@@ -100,9 +103,8 @@ class ChatRequestBuilder(BodyBuilder):
             quirks = msgspec.structs.replace(quirks, user_parts=seen)
         return HistoryJoiner(partial(encode_segment, quirks=quirks, origin=origin), by_commas)
 
-    def _head(self, request: ChatRequest) -> tuple[bytes, bool]:
-        """All that stands before the messages, made anew only for another kind of request; and whether there
-        is room for tools, which a user may have put there."""
+    def _settled(self, request: ChatRequest) -> _Settled:
+        """What is the same for requests of one kind; made anew only for another kind."""
         kind = (
             request.model,
             request.max_tokens,
@@ -119,10 +121,18 @@ class ChatRequestBuilder(BodyBuilder):
             self._refusals.of(request.model),
         )
         if kind != self._last_kind:
-            parameters = self._parameters(request)
-            head = dump(parameters)[:-1] + b',"messages":['
-            self._last_kind, self._last_head = kind, (head, "tools" not in parameters)
-        return self._last_head
+            quirks, parameters = self._quirks, self._parameters(request)
+            has_room = "tools" not in parameters  # a user may have put some there
+            settled = _Settled(
+                head=dump(parameters)[:-1] + b',"messages":[',
+                takes_tools=has_room and _offers_tools(request, quirks),
+                schema=schema_for_tool(request, quirks.response_format) if has_room else None,
+                is_marked=self._is_marked(request.model),
+                # Only replayed reasoning, and whether it sees, depend on the model.
+                joiner_key=request.model if quirks.replay_field is not None or quirks.blind_models else "",
+            )
+            self._last_kind, self._last_settled = kind, settled
+        return self._last_settled
 
     def _parameters(self, request: ChatRequest) -> dict[str, object]:
         quirks = self._quirks

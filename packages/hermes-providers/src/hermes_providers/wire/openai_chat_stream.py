@@ -30,7 +30,7 @@ from hermes_providers.profiles import ChatQuirks
 from hermes_providers.streaming.sse import ServerSentEvent
 from hermes_providers.usage import read_chat_usage
 from hermes_providers.wire.base import ErrorReader
-from hermes_providers.wire.event_reader import UNREADABLE, EventReader
+from hermes_providers.wire.event_reader import END_MARK, UNREADABLE, EventReader
 from hermes_providers.wire.openai_chat_typed import TypedChunk, chunk_decoder
 from hermes_providers.wire.output_tool import AnswerCalls
 from hermes_providers.wire.reasoning_details import ReasoningDetails
@@ -79,18 +79,22 @@ class ChatStreamReader(EventReader[_Chunk]):
     def feed(self, event: ServerSentEvent) -> list[Delta]:
         """As `EventReader.feed`. Nearly all events are exactly what the documents say."""
         data = event.data
-        if self._typed and not event.name and data.startswith(b"{"):
-            try:
-                said = self._decode_typed(data)
-            except UNREADABLE:
-                self._typed_misses += 1  # a host whose chunks never are so is asked no more
-            else:
-                self._typed_misses = 0
-                return self._read_typed(said, data)
+        if self._typed and not event.name:
+            if data[:1] == b"{":
+                try:
+                    said = self._decode_typed(data)
+                except UNREADABLE:
+                    self._typed_misses += 1  # a host whose chunks never are so is asked no more
+                else:
+                    self._typed_misses = 0
+                    return self._read_typed(said, data)
+            elif data == END_MARK:
+                self.done, self._typed = True, False
+                return []
         try:
             return super().feed(event)
         finally:
-            self._typed = self._typed_misses < _MOST_MISSES and not (self._done or self._halves.waiting)
+            self._typed = self._typed_misses < _MOST_MISSES and not (self.done or self._waiting)
 
     def resume(self, read_error: ErrorReader) -> None:
         """As `EventReader.resume`."""
@@ -100,7 +104,10 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_typed(self, said: TypedChunk, data: bytes) -> list[Delta]:
         """What the tolerant reader makes of the same chunk, without looking at each field."""
         meta = (said.model or None, said.id or None)
-        deltas = [] if meta == self._meta else self._new_meta(*meta)
+        deltas: list[Delta] = []
+        if meta != self._meta:
+            self._meta = meta
+            deltas.append(MetaChunk(*meta))
         if said.usage is not None and (usage := said.usage.read()) is not None:
             deltas.append(UsageChunk(usage))
         for choice in said.choices:
@@ -138,7 +145,7 @@ class ChatStreamReader(EventReader[_Chunk]):
         deltas = self._read_chunk(chunk, body)
         if not chunk.choices:
             raise self._read_error(body)
-        self._done = True
+        self.done = True
         return deltas
 
     def _rest(self) -> list[Delta]:
@@ -148,7 +155,11 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         if _is_error(chunk):
             raise self._read_error(data)
-        deltas = self._new_meta(_string(chunk.model) or None, _string(chunk.id) or None)
+        deltas: list[Delta] = []
+        meta = (_string(chunk.model) or None, _string(chunk.id) or None)
+        if meta != self._meta:
+            self._meta = meta
+            deltas.append(MetaChunk(*meta))
         self._add_usage(chunk.usage, deltas)
         if isinstance(chunk.x_groq, dict):
             self._add_usage(chunk.x_groq.get("usage"), deltas)
@@ -167,19 +178,12 @@ class ChatStreamReader(EventReader[_Chunk]):
         if isinstance(choice.finish_reason, str):
             self._add_finish(choice.finish_reason, data, deltas)
 
-    def _new_meta(self, model: str | None, response_id: str | None) -> list[Delta]:
-        meta = (model, response_id)
-        if meta == self._meta:
-            return []
-        self._meta = meta
-        return [MetaChunk(model, response_id)]
-
     def _add_finish(self, reason: str, data: bytes, deltas: list[Delta]) -> None:
         word = reason.strip()
         if word.lower() in self._quirks.error_finishes:
             raise self._read_error(data)
         if word:
-            self._finished = True
+            self.finished = True
             answered = self._answers.seen and self._answers.only and "tool" in word.lower()
             deltas.append(FinishChunk("stop" if answered else reason))
 

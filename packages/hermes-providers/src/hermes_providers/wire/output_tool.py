@@ -29,6 +29,7 @@ __all__ = [
 
 OUTPUT_TOOL = "submit_structured_answer"
 OUTPUT_VALUE_TOOL = "submit_structured_value"
+_ANSWER_TOOLS = (OUTPUT_TOOL, OUTPUT_VALUE_TOOL)
 
 _TOLD = "Give the final answer, in the form of this tool's input."
 _TOLD_VALUE = "Give the final answer, as the value of this tool's input."
@@ -57,7 +58,7 @@ def schema_for_tool(request: ChatRequest, way: str) -> Raw | None:
 
 def is_answer_tool(name: str | None) -> TypeGuard[str]:
     """Whether a call of `name` is the answer."""
-    return name in (OUTPUT_TOOL, OUTPUT_VALUE_TOOL)
+    return name in _ANSWER_TOOLS
 
 
 def _is_object(schema: JsonObject) -> bool:
@@ -177,28 +178,28 @@ class AnswerText:
 
 
 class AnswerCalls:
-    """Tells the fragments of that one call from those of others, by index and id."""
+    """Tells the fragments of that one call from those of others, by index and id.
 
-    __slots__ = ("_id", "_index", "_text", "only")
+    `seen`: there was such a call; `only`: and no other one.
+    """
+
+    __slots__ = ("_id", "_index", "_text", "only", "seen")
 
     def __init__(self) -> None:
         self.only: bool = True
+        self.seen: bool = False
         self._text: AnswerText | None = None
         self._index: int | None = None
         self._id: str | None = None
 
-    @property
-    def seen(self) -> bool:
-        """Whether there was such a call."""
-        return self._text is not None
-
     def take(self, fragment: ToolCallChunk) -> Delta:
         """`fragment` itself, or what its arguments add to the text."""
-        if is_answer_tool(fragment.name):
+        name = fragment.name
+        if name is not None and name in _ANSWER_TOOLS:
             if self._text is None:
-                self._text = AnswerText(fragment.name)
+                self.seen, self._text = True, AnswerText(name)
             self._index, self._id = fragment.index, fragment.id
-        elif not self._continues(fragment):
+        elif self._text is None or name or not self._continues(fragment):
             self.only = False
             return fragment
         assert self._text is not None
@@ -209,6 +210,4 @@ class AnswerCalls:
         return [self.take(delta) if isinstance(delta, ToolCallChunk) else delta for delta in deltas]
 
     def _continues(self, fragment: ToolCallChunk) -> bool:
-        if not self.seen or fragment.name:
-            return False
         return fragment.index in (None, self._index) and fragment.id in (None, self._id)
