@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -58,12 +57,39 @@ class HttpxTransport:
         if options.ca_file or options.client_certificate:
             certificates(options, ())
 
-    def post(
+    @asynccontextmanager
+    async def post(
         self, url: str, headers: Mapping[str, str], body: bytes, clock: StreamClock
-    ) -> AbstractAsyncContextManager[Reply]:
-        """Send `body` and give the reply; the connection is released when the context is left."""
-        pool = self._pools.get(asyncio.get_running_loop())
-        return _Exchange(self, pool, self._options, url, headers, body, clock)
+    ) -> AsyncIterator[Reply]:
+        """Send `body` and yield the reply; the connection is released when the context is left."""
+        if asyncio.get_running_loop() not in self._pools:
+            await self.open()
+        pool = self._ready()
+        target = _target(url)
+        keep = self._options.keeps(url)
+        patience = pool.turns.take_free() or await pool.turns.take(clock)
+        try:
+            connection, reply = pool.take(target), None
+            try:
+                # HTTP/2 has no such header (RFC 9113 section 8.2.2), and httpcore drops none.
+                last = not (keep or self._options.http2)
+                host = headers.get("host", target.host)
+                sent = _own_headers(host, len(body), last=last) + self._encoded(headers)
+                request = httpcore.Request(
+                    "POST", target.url, headers=sent, content=body, extensions=self._extensions
+                )
+                try:
+                    head = await patience.within(clock, hurried(connection.send(request)))
+                    reply = _HttpxReply(head, target.host, patience, alone=not self._options.http2)
+                except _FAILURES as error:
+                    raise _provider_error(error, target.host) from error
+                yield reply
+            finally:
+                pool.give_back(connection, keep=keep and reply is not None and reply.tidy)
+                if reply is not None and not reply.tidy:
+                    await reply.end()
+        finally:
+            pool.turns.give_back(patience)
 
     async def close(self) -> None:
         """Close all connections; requests that run, or wait for one, end with a `ProviderError`."""
@@ -72,20 +98,11 @@ class HttpxTransport:
             pool.turns.end()
             await finish(pool.close(), _CLEAN_UP_S)
 
-    def request(
-        self, target: Target, headers: Mapping[str, str], body: bytes, *, last: bool
-    ) -> httpcore.Request:
-        """What is sent to `target`; `last`: over a connection that ends behind it. Headers are encoded anew
-        only where they are others than those of the request before."""
+    def _encoded(self, headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+        """`headers` in bytes; made anew only for others than those of the last request."""
         if headers != self._last_headers[0]:
             self._last_headers = (dict(headers), _encoded(headers))
-        sent = _own_headers(headers.get("host", target.host), len(body), last=last) + self._last_headers[1]
-        return httpcore.Request("POST", target.url, headers=sent, content=body, extensions=self._extensions)
-
-    async def ready(self) -> Pool:
-        """The pool of the loop that runs now. Raises as `open`."""
-        await self.open()
-        return self._ready()
+        return self._last_headers[1]
 
     def _ready(self) -> Pool:
         loop = asyncio.get_running_loop()
@@ -96,81 +113,6 @@ class HttpxTransport:
                 self._pools.pop(other, None)
             pool = self._pools[loop] = Pool(self._options)
         return pool
-
-
-class _Exchange:
-    """One request and its reply. A class of its own costs less than a generator for each request."""
-
-    __slots__ = (
-        "_body",
-        "_clock",
-        "_connection",
-        "_headers",
-        "_keep",
-        "_options",
-        "_patience",
-        "_pool",
-        "_reply",
-        "_transport",
-        "_url",
-    )
-
-    def __init__(
-        self,
-        transport: HttpxTransport,
-        pool: Pool | None,
-        options: HttpOptions,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        clock: StreamClock,
-    ) -> None:
-        self._transport = transport
-        self._pool = pool
-        self._options = options
-        self._url = url
-        self._headers = headers
-        self._body = body
-        self._clock = clock
-
-    async def __aenter__(self) -> Reply:
-        http2 = self._options.http2
-        pool = self._pool = self._pool or await self._transport.ready()
-        target = _target(self._url)
-        keep = self._keep = self._options.keeps(self._url)
-        patience = self._patience = pool.turns.take_free() or await pool.turns.take(self._clock)
-        connection = None
-        try:
-            connection = self._connection = pool.take(target)
-            # HTTP/2 has no header for that (RFC 9113 section 8.2.2), and httpcore drops none.
-            last = not (keep or http2)
-            request = self._transport.request(target, self._headers, self._body, last=last)
-            head = await patience.within(self._clock, hurried(connection.send(request)))
-            reply = _HttpxReply(head, target.host, patience, alone=not http2)
-        except BaseException as error:
-            if connection is not None:
-                pool.give_back(connection, keep=False)
-            pool.turns.give_back(patience)
-            if isinstance(error, _FAILURES):
-                raise _provider_error(error, target.host) from error
-            raise
-        self._reply = reply
-        return reply
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        reply, pool = self._reply, self._pool
-        assert pool is not None
-        try:
-            pool.give_back(self._connection, keep=self._keep and reply.tidy)
-            if not reply.tidy:
-                await reply.end()
-        finally:
-            pool.turns.give_back(self._patience)
 
 
 class _HttpxReply:
