@@ -6,15 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermes_loop.admission import LocalLease
 from hermes_loop.budget import TurnBudget
 from hermes_loop.closing import close_conversation
 from hermes_loop.conversation import Conversation
+from hermes_loop.events import Callbacks, TurnEvents
+from hermes_loop.interrupts import InterruptFlag
 from hermes_loop.journal import Journal
-from hermes_loop.phases.begin import decide_iteration
+from hermes_loop.phases.begin import begin_iteration
 from hermes_loop.phases.normalize import normalise_response, usable_calls
 from hermes_loop.phases.preflight import decide_gate
 from hermes_loop.resume import unsaved_tail
+from hermes_loop.routes import Route
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
+from hermes_loop.turn_state import TurnRequest, TurnState
 from hermes_loop.verdicts import Answer, Compress, Discard, Ending, Finish, Proceed, RunTools, Stop
 from hermes_messages import (
     AssistantMessage,
@@ -24,10 +29,10 @@ from hermes_messages import (
     PartialToolCall,
     ToolCall,
     ToolMessage,
-    TranscriptState,
     UserMessage,
     validate,
 )
+from hermes_messages.testing import ScriptedProvider
 
 CALL = ToolCall("call_1", "look", "{}")
 
@@ -40,41 +45,56 @@ def respond(
     return ChatResponse(message=message, finish=finish, unfinished_calls=unfinished)
 
 
-class TestBegin:
-    @staticmethod
-    def decide(
-        budget: TurnBudget,
-        *,
-        interruption: Stop | None = None,
-        state: TranscriptState = TranscriptState.RESULTS_GIVEN,
-        best_answer: str | None = None,
-    ) -> Proceed | Finish | Stop:
-        return decide_iteration(budget, interruption=interruption, state=state, best_answer=best_answer)
+def turn_with(budget: TurnBudget, *, results_given: bool = True, best_answer: str | None = None) -> TurnState:
+    question = UserMessage("hi")
+    conversation = Conversation(Journal(None, "s"))
+    conversation.append("1", question)
+    if results_given:
+        conversation.open_tool_round("2", AssistantMessage(None, (CALL,)))
+        conversation.close_tool_round([ToolMessage(CALL.id, "seen")])
+    return TurnState(
+        session_id="s",
+        task_id="t",
+        turn_id="u",
+        request=TurnRequest(user_message=question),
+        conversation=conversation,
+        lease=LocalLease(None, "s"),
+        interrupt=InterruptFlag(),
+        events=TurnEvents(Callbacks()),
+        budget=budget,
+        route=Route(ScriptedProvider([]), "m"),
+        best_answer=best_answer,
+    )
 
+
+class TestBegin:
     def test_a_spent_budget_gives_one_summary_call_then_ends(self) -> None:
-        budget = TurnBudget(1)
-        assert self.decide(budget) == Proceed()
-        assert self.decide(budget) == Proceed("summary")
-        assert self.decide(budget) == Stop("max_iterations", "the limit of 1 model calls is reached")
+        turn = turn_with(TurnBudget(1))
+        assert (begin_iteration(turn), turn.summary_call) == (Proceed(), False)
+        assert (begin_iteration(turn), turn.summary_call) == (Proceed("summary"), True)
+        stop = Stop("max_iterations", "the limit of 1 model calls is reached")
+        assert (begin_iteration(turn), turn.summary_call) == (stop, False)
 
     def test_without_tool_results_there_is_nothing_to_sum_up(self) -> None:
-        verdict = self.decide(TurnBudget(0), state=TranscriptState.ASKED)
+        verdict = begin_iteration(turn_with(TurnBudget(0), results_given=False))
         assert verdict == Stop("max_iterations", "the limit of 0 model calls is reached")
 
     def test_a_complete_answer_is_not_lost_to_a_summary(self) -> None:
-        verdict = self.decide(TurnBudget(0), best_answer="the report")
+        verdict = begin_iteration(turn_with(TurnBudget(0), best_answer="the report"))
         assert verdict == Finish("max_iterations", "the report")
 
     def test_an_interruption_comes_before_the_budget_and_takes_nothing_of_it(self) -> None:
         budget = TurnBudget(1)
-        assert self.decide(budget, interruption=Stop("lease_lost")) == Stop("lease_lost")
-        assert self.decide(budget) == Proceed()
+        turn = turn_with(budget)
+        turn.interrupt.request()
+        assert begin_iteration(turn) == Stop("interrupted")
+        assert begin_iteration(turn_with(budget)) == Proceed()
 
     @given(st.integers(0, 20))
     def test_no_budget_allows_more_than_one_call_too_many(self, limit: int) -> None:
-        budget = TurnBudget(limit)
+        turn = turn_with(TurnBudget(limit))
         calls = 0
-        while isinstance(self.decide(budget), Proceed):
+        while isinstance(begin_iteration(turn), Proceed):
             calls += 1
         assert calls == limit + 1
 

@@ -38,7 +38,8 @@ class BackgroundWork:
     async def cancel(self, limit_s: float) -> None:
         """Cancel all of it and wait, at most `limit_s` seconds. A task that ignores this is left with a
         warning."""
-        await stop_tasks(tuple(self._tasks), limit_s)
+        if self._tasks:
+            await stop_tasks(tuple(self._tasks), limit_s)
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)

@@ -10,7 +10,6 @@ from hermes_messages import (
     History,
     JsonObject,
     Message,
-    MessageLog,
     SystemMessage,
     TokenEstimator,
     ToolMessage,
@@ -43,7 +42,7 @@ class Conversation:
         self._estimated_tools: tuple[ToolSpec, ...] = ()
         self._estimated = 0
         self._rows: list[JsonObject] = []
-        self._rows_of: MessageLog | None = None
+        self._rows_of: Transcript | None = None
         self._tool_rows: Sequence[JsonObject] = ()
         self._tool_rows_of: tuple[ToolSpec, ...] = ()
 
@@ -64,14 +63,13 @@ class Conversation:
 
     def known_messages(self) -> tuple[Message, ...]:
         """The conversation with what is there of the results of an open round."""
-        return (*self._sent.history()[len(self._front) :], *self._results_so_far())
+        return (*self._sent.since(len(self._front)), *self._results_so_far())
 
     def rows(self) -> list[JsonObject]:
         """`known_messages` in OpenAI's shape: a new list of dicts that are kept, for each is made once."""
-        sent = self._sent.history()
-        if self._rows_of is not sent.log:
-            self._rows_of, self._rows = sent.log, []
-        self._rows += to_dicts(sent[len(self._front) + len(self._rows) :])
+        if self._rows_of is not self._sent:
+            self._rows_of, self._rows = self._sent, []
+        self._rows += to_dicts(self._sent.since(len(self._front) + len(self._rows)))
         return [*self._rows, *to_dicts(self._results_so_far())]
 
     def tool_rows(self, tools: tuple[ToolSpec, ...]) -> list[JsonObject]:
@@ -92,14 +90,13 @@ class Conversation:
         """About how many tokens a request with `tools` is now; costs what is new since the last time."""
         if self._estimator is None or tools != self._estimated_tools:
             self._estimator, self._estimated_tools, self._estimated = TokenEstimator(tools), tools, 0
-        sent = self._sent.history()
-        self._estimator.add(sent[self._estimated :])
-        self._estimated = len(sent)
+        self._estimator.add(self._sent.since(self._estimated))
+        self._estimated = len(self._sent)
         return self._estimator.total
 
     def calibrate(self, real_prompt_tokens: int) -> None:
         """What the host counted for all of this and the tools, as it stands."""
-        if self._estimator is not None and self._estimated == len(self._sent.history()):
+        if self._estimator is not None and self._estimated == len(self._sent):
             self._estimator.calibrate(real_prompt_tokens)
 
     def is_current(self, record: SessionRecord | None) -> bool:

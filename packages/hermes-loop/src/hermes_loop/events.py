@@ -262,6 +262,8 @@ class TurnEvents:
         """Whether there is a callback, which may have to be waited for."""
         self.listened_to: bool = self.called_back
         """Whether anyone hears of anything; otherwise an event is not even made note of."""
+        self.watched: bool = False
+        """Whether a hook is told of model calls."""
         self._watchers: tuple[Callable[[WatchedEvent], None], ...] = ()
         self._interrupt = interrupt or InterruptFlag()
         self._shown = ShownText()
@@ -275,16 +277,11 @@ class TurnEvents:
         """Whether anyone asked for text as it comes."""
         return bool(self._plain or self._resettable or self._listeners)
 
-    @property
-    def watched(self) -> bool:
-        """Whether a hook is told of model calls."""
-        return bool(self._watchers)
-
     def watch(self, watcher: Callable[[WatchedEvent], None]) -> None:
         """Tell `watcher`, which must not raise, of everything from now on, in the task in which it happens
         and before anyone else."""
         self._watchers = (*self._watchers, watcher)
-        self.listened_to = True
+        self.watched = self.listened_to = True
 
     def tell(self, event: WatchedEvent) -> None:
         """Tell the watchers."""

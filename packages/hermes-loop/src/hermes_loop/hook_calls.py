@@ -87,7 +87,6 @@ async def transform_tool_result(
 async def after_turn(turn: TurnState, deps: TurnDeps, result: ConversationResult) -> None:
     """Tell the memory and the post-turn hooks, each once, in bounded time. Their failures join those of
     `result`. After a lost lease the memory, like everything that is kept, is left alone."""
-    result["cleanup_errors"] = list_failures(turn)
     if not deps.hooks.sync_memory and not deps.hooks.post_turn:
         return
     context = _context(turn)

@@ -20,7 +20,7 @@ def new_id() -> str:
     """128 random bits as 32 hexadecimal digits. The operating system is asked for many at a time."""
     if not _ready:
         drawn = os.urandom(BYTES * AT_ONCE).hex()
-        _ready.extend(drawn[at : at + 2 * BYTES] for at in range(0, len(drawn), 2 * BYTES))
+        _ready.extend([drawn[at : at + 2 * BYTES] for at in range(0, len(drawn), 2 * BYTES)])
     try:
         return _ready.popleft()
     except IndexError:  # another thread took the last one

@@ -40,7 +40,7 @@ class InterruptFlag:
         """Why, for a person; None where the reason says it all."""
         self._event: asyncio.Event | None = None
         self._scopes: dict[InterruptScope, None] = {}
-        self._listeners: tuple[Callable[[], None], ...] = ()
+        self._listeners: dict[object, Callable[[], None]] = {}
 
     def request(
         self, *, hard: bool = False, reason: TurnExitReason = "interrupted", text: str | None = None
@@ -54,8 +54,8 @@ class InterruptFlag:
             self._event.set()
         for scope in tuple(self._scopes):
             scope.hear()
-        listeners, self._listeners = self._listeners, ()
-        for listener in listeners:
+        listeners, self._listeners = self._listeners, {}
+        for listener in listeners.values():
             asyncio.get_running_loop().call_soon(listener)
 
     async def wait(self) -> None:
@@ -68,14 +68,16 @@ class InterruptFlag:
 
     def on_request(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have `listener` called, once, soon after an interrupt is asked for; what takes that back."""
+        key = object()
         if self.requested:
             asyncio.get_running_loop().call_soon(listener)
-            return lambda: None
-        self._listeners = (*self._listeners, listener)
-        return lambda: self._forget(listener)
+        else:
+            self._listeners[key] = listener
 
-    def _forget(self, listener: Callable[[], None]) -> None:
-        self._listeners = tuple([known for known in self._listeners if known != listener])
+        def forget() -> None:
+            self._listeners.pop(key, None)
+
+        return forget
 
     def time_limit(self, seconds: float | None) -> AbstractContextManager[None]:
         """Interrupt the turn when the body runs longer than that; None is no limit."""

@@ -52,10 +52,6 @@ class RoundRecord(Struct):
         """Whether every result came and is durable."""
         return len(self.saved) == len(self.results)
 
-    def has(self, position: int, result: ToolMessage) -> bool:
-        """Whether exactly this was recorded for the call at `position`."""
-        return position < len(self.results) and self.results[position] is result
-
     def check(self, position: int, result: object) -> None:
         """Refuse what is no result of the call at `position`: it comes from the host's executor, and kept it
         would end every later turn. Raises `InvariantError`, `TypeError`."""
@@ -72,20 +68,16 @@ class Journal:
     """The unsaved end of one conversation. With no store everything stays in memory and nothing is owed."""
 
     def __init__(self, store: SessionStore | None, session_id: str) -> None:
-        self._store = store
+        self.store: SessionStore | None = store
+        """Where it is saved."""
         self._marks = with_suspension(store)
         self._session_id = session_id
         self._records: list[_PlainRecord | RoundRecord] = []
 
     def go_on_with(self, store: SessionStore | None) -> None:
         """Write to `store`, the same one opened anew, from here on; what is owed stays owed."""
-        self._store = store
+        self.store = store
         self._marks = with_suspension(store)
-
-    @property
-    def store(self) -> SessionStore | None:
-        """Where it is saved."""
-        return self._store
 
     @property
     def session_id(self) -> str:
@@ -113,19 +105,19 @@ class Journal:
 
     def add(self, uid: str, message: Message) -> None:
         """Record a message that belongs to no tool round."""
-        if self._store is not None:
+        if self.store is not None:
             self._records.append(_PlainRecord(uid, message))
 
     def add_round(self, uid: str, message: AssistantMessage) -> RoundRecord:
         """Record an assistant message with calls; its results follow one by one."""
         record = RoundRecord(uid, message, [None] * len(message.tool_calls))
-        if self._store is not None:
+        if self.store is not None:
             self._records.append(record)
         return record
 
     def adopt(self, record: RoundRecord) -> None:
         """Go on with a round that was recorded elsewhere: read from the store, or by the journal before."""
-        if self._store is not None:
+        if self.store is not None:
             self._records.append(record)
 
     def forget(self) -> None:
@@ -134,7 +126,7 @@ class Journal:
 
     async def save(self, lease: LeaseToken | None) -> None:
         """Write everything that is owed, in order. Raises `StoreError`; what was written stays written."""
-        store = self._store
+        store = self.store
         if store is None:
             return
         while self._records:
@@ -159,11 +151,11 @@ class Journal:
         record.check(position, result)
         if record.results[position] is None:
             record.results[position] = result
-        if self._store is None or record.stored is None or position in record.saved:
+        if self.store is None or record.stored is None or position in record.saved:
             return
         kept = record.results[position]
         assert kept is not None
-        await self._store.set_tool_result(record.stored, position, kept, lease=lease)
+        await self.store.set_tool_result(record.stored, position, kept, lease=lease)
         record.saved.add(position)
 
     def _leading_plain(self) -> Sequence[_PlainRecord]:

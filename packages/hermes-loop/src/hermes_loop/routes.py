@@ -41,20 +41,14 @@ class Routes:
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = tuple(routes)
+        self.primary: Route = self._routes[0]
+        """The one that the agent was made with."""
+        self.several: bool = len(self._routes) > 1
+        """Whether there is anything to fall back to."""
         self._rests = RouteRests(len(self._routes))
         self._opened: set[int] = set()
         providers = {id(route.provider): route.provider for route in self._routes}.values()
         self._secret_holders = [one for one in providers if supports(one, SupportsSecrets)]
-
-    @property
-    def primary(self) -> Route:
-        """The one that the agent was made with."""
-        return self._routes[0]
-
-    @property
-    def several(self) -> bool:
-        """Whether there is anything to fall back to."""
-        return len(self._routes) > 1
 
     def __iter__(self) -> Iterator[Route]:
         return iter(self._routes)
@@ -71,7 +65,7 @@ class Routes:
 
     def secrets(self) -> tuple[str, ...]:
         """The credentials that the providers hold now; they change where a key is fetched anew."""
-        return tuple(secret for holder in self._secret_holders for secret in holder.secret_values())
+        return tuple([secret for holder in self._secret_holders for secret in holder.secret_values()])
 
     def forget_opened(self) -> None:
         """The event loop in which routes were opened is gone."""
@@ -79,8 +73,6 @@ class Routes:
 
     def first(self, now: float) -> Route | None:
         """Where a turn begins: the first route that does not rest; None when all do."""
-        if not self.several:
-            return self.primary
         return next((route for route in self._routes if self._rests.ready(route.place, now)), None)
 
     def next(self, tried: Collection[int], now: float) -> Route | None:

@@ -32,20 +32,16 @@ class Steering:
     too late for a turn is the first thing that the next turn hands over."""
 
     def __init__(self) -> None:
-        self._notes: tuple[SteerNote, ...] = ()
+        self.waiting: tuple[SteerNote, ...] = ()
+        """The notes that were not delivered yet."""
 
     def add(self, text: str) -> SteerNote:
         """Take a note."""
         note = SteerNote(text)
-        self._notes = (*self._notes, note)
+        self.waiting = (*self.waiting, note)
         return note
-
-    @property
-    def waiting(self) -> bool:
-        """Whether any note was not delivered yet."""
-        return bool(self._notes)
 
     def take(self) -> tuple[SteerNote, ...]:
         """All notes that were not delivered yet; whoever takes them delivers them."""
-        notes, self._notes = self._notes, ()
+        notes, self.waiting = self.waiting, ()
         return notes

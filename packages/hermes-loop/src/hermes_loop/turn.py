@@ -24,7 +24,6 @@ from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import ResumeRequest, TurnDeps, TurnRequest, TurnState
 from hermes_loop.verdicts import (
     Answer,
-    Completed,
     Continue,
     Discard,
     Ending,
@@ -66,28 +65,26 @@ async def run_turn(turn: TurnState, deps: TurnDeps) -> ConversationResult:
 
 
 async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
-    await turn.events.emit(TurnStarted(turn.session_id, turn.task_id, turn.turn_id))
-    chosen = choose_route(turn, deps)
-    log_phase(turn, "choose_route", chosen, text=turn.route.label)
-    if isinstance(chosen, Stop):
-        return chosen
-    context = await build_turn_context(turn, deps)
-    log_phase(turn, "build_turn_context", context)
-    if isinstance(context, Stop):
-        return context
-    opened = await _opening_round(turn, deps)
+    opened = await _open(turn, deps)
     if not isinstance(opened, Continue):
         return opened
     while True:
-        begin = await begin_iteration(turn, deps)
-        log_phase(turn, "begin_iteration", begin)
+        begin = begin_iteration(turn)
+        if turn.logged:
+            log_phase(turn, "begin_iteration", begin)
         if not isinstance(begin, Proceed):
             return begin
-        prepared = await prepare_iteration(turn, deps)
-        log_phase(turn, "prepare_iteration", prepared)
-        if isinstance(prepared, Stop):
-            return prepared
-        verdict = await _run_step(turn, deps)
+        stop = await prepare_iteration(turn, deps)
+        if turn.logged:
+            log_phase(turn, "prepare_iteration", stop)
+        if stop is not None:
+            return stop
+        if deps.runtime is None:
+            verdict = await _ask_model(turn, deps)
+        else:
+            verdict = await run_whole_turn(turn, deps, deps.runtime)
+            log_phase(turn, "run_whole_turn", verdict)
+            await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
         match verdict:
             case Continue():
                 continue
@@ -97,6 +94,22 @@ async def _run_phases(turn: TurnState, deps: TurnDeps) -> Ending:
                 return _suspended(verdict)
             case unreachable:
                 assert_never(unreachable)
+
+
+async def _open(turn: TurnState, deps: TurnDeps) -> Continue | Ending:
+    """What is done once, before the model is asked."""
+    await turn.events.emit(TurnStarted(turn.session_id, turn.task_id, turn.turn_id))
+    stop = choose_route(turn, deps)
+    if turn.logged:
+        log_phase(turn, "choose_route", stop, text=turn.route.label)
+    if stop is not None:
+        return stop
+    stop = await build_turn_context(turn, deps)
+    if turn.logged:
+        log_phase(turn, "build_turn_context", stop)
+    if stop is not None:
+        return stop
+    return await _opening_round(turn, deps)
 
 
 async def _opening_round(turn: TurnState, deps: TurnDeps) -> Continue | Ending:
@@ -116,48 +129,37 @@ async def _opening_round(turn: TurnState, deps: TurnDeps) -> Continue | Ending:
     return _suspended(verdict) if isinstance(verdict, Suspend) else verdict
 
 
-async def _run_step(turn: TurnState, deps: TurnDeps) -> ToolRoundVerdict | TextVerdict:
-    """One answer of the model and what follows from it; of a runtime outside, all of its work."""
-    verdict: ToolRoundVerdict | TextVerdict
-    if deps.runtime is not None:
-        verdict = await run_whole_turn(turn, deps, deps.runtime)
-        log_phase(turn, "run_whole_turn", verdict)
-    else:
-        called = await obtain_response(turn, deps)
-        if isinstance(called, Stop):
-            return _in_summary(turn, called)
-        verdict = await _use_response(turn, deps, called)
-    if turn.events.listened_to:
-        await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
-    return verdict
-
-
 def _suspended(verdict: Suspend) -> Stop:
     names = ", ".join(waiting.call.name for waiting in verdict.pending)
     return Stop("approval_pending", f"waiting for a decision on: {names}")
 
 
-async def _use_response(
-    turn: TurnState, deps: TurnDeps, completed: Completed
-) -> ToolRoundVerdict | TextVerdict:
-    said = completed.response
+async def _ask_model(turn: TurnState, deps: TurnDeps) -> ToolRoundVerdict | TextVerdict:
+    """One answer of the model and what follows from it."""
+    called = await obtain_response(turn, deps)
+    if isinstance(called, Stop):
+        return _in_summary(turn, called)
+    said = called.response
     if deps.hooks.transform_response:
         said = await transform_response(turn, deps, said)
     response = normalise_response(said, summary_call=turn.summary_call)
-    log_phase(turn, "normalise_response", response)
+    if turn.logged:
+        log_phase(turn, "normalise_response", response)
     verdict: ToolRoundVerdict | TextVerdict
     match response:
         case RunTools(message=message):
-            verdict = await run_tool_round(turn, deps, message)
-            log_phase(turn, "run_tool_round", verdict)
+            phase, verdict = "run_tool_round", await run_tool_round(turn, deps, message)
         case Answer():
-            verdict = await finish_text_response(turn, deps, response)
-            log_phase(turn, "finish_text_response", verdict)
+            phase, verdict = "finish_text_response", await finish_text_response(turn, deps, response)
         case Discard():
             verdict = await handle_discarded_response(turn, deps, response)
-            log_phase(turn, "handle_discarded_response", verdict)
+            phase = "handle_discarded_response"
         case unreachable:
             assert_never(unreachable)
+    if turn.logged:
+        log_phase(turn, phase, verdict)
+    if turn.events.listened_to:
+        await turn.events.emit(StepEnded(turn.steps, turn.step_usage))
     return verdict
 
 

@@ -22,14 +22,13 @@ def logs_phases() -> bool:
 
 
 def log_phase(turn: TurnState, phase: str, verdict: object, level: int = _OF_A_PHASE, text: str = "") -> None:
-    """One line: the phase, what it answered, and a `text` for a person. Message texts are never logged."""
-    if level == _OF_A_PHASE and not turn.logged:
-        return
+    """One line: the phase, what it answered (None: go on), and a `text` for a person. Message texts are never
+    logged. What is said in every turn is worth a call only `if turn.logged`."""
     if not logger.isEnabledFor(level):
         return
     if isinstance(verdict, Stop | Finish):
         text = f"{verdict.reason} {text}".rstrip()
-    name = verdict if isinstance(verdict, str) else type(verdict).__name__
+    name = verdict if isinstance(verdict, str) else "Proceed" if verdict is None else type(verdict).__name__
     fields = {
         "session": turn.session_id,
         "turn": turn.turn_id,

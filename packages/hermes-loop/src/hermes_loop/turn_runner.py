@@ -93,6 +93,7 @@ class TurnRunner:
                 lifecycle.refuse_when_closed()
                 if begin is not None:
                     await begin()
+                    lifecycle.refuse_when_closed()
                 lifecycle.current = turn
                 return await self._admit_and_run(turn, deps)
         except StoreError as error:  # only the admission lets one through
@@ -201,7 +202,6 @@ class TurnRunner:
         """The turn, with the agent's lock held. Raises `StoreError` when it could not be admitted."""
         lifecycle = self._lifecycle
         try:
-            lifecycle.refuse_when_closed()
             log = partial(log_phase, turn, verdict="Done") if turn.logged else _say_nothing
             async with Admission(
                 lifecycle.background, turn.lease, turn.interrupt, deps.bounds, log

@@ -162,7 +162,8 @@ class Discard(Struct, frozen=True, tag=True):
 
 Ending = Finish | Stop
 BeginVerdict = Proceed | Finish | Stop
-PrepareVerdict = Proceed | Stop
+PrepareVerdict = Stop | None
+"""None: go on."""
 GateVerdict = Proceed | Compress | Stop
 AttemptVerdict = Completed | Failed | Stop
 ErrorVerdict = Retry | Resend | Fallback | Compress | Terminate

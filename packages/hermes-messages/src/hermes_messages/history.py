@@ -46,6 +46,10 @@ class MessageLog:
         """Everything so far, as a value that later appends do not change."""
         return History(self, len(self._messages))
 
+    def since(self, start: int) -> tuple[Message, ...]:
+        """The messages from the position `start` (from 0) on."""
+        return tuple(self._messages[start:])
+
     def __len__(self) -> int:
         return len(self._messages)
 
@@ -109,7 +113,7 @@ class History(_View, Sequence[Message]):
         self._log = log
         self._logged = length
         self._tail = tail
-        self._length = length + len(tail)
+        self._length = length + len(tail) if tail else length
 
     @property
     def log(self) -> MessageLog:
@@ -140,6 +144,10 @@ class History(_View, Sequence[Message]):
         if not 0 <= count <= self._length:
             raise ValueError(f"what is behind {count} messages of {len(self)}")
         return _HistoryEnd(self, count)
+
+    def since(self, start: int) -> tuple[Message, ...]:
+        """The messages from the position `start` (from 0) on, copied."""
+        return self._between(start, self._length, 1)
 
     def __len__(self) -> int:
         return self._length

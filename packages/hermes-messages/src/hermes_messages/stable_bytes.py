@@ -148,7 +148,7 @@ class HistoryEncoder(_SegmentBytes):
         start = cache.ends[known - 1] if known else 0
         closed = cache.chunks[:known]
         open_tail = b""
-        new = history[start:]
+        new = history.since(start)
         for begin, behind in _segments(new):
             end = start + behind
             encoded = self._encoded(cache, new[begin:behind], end, logged)
@@ -307,7 +307,7 @@ class HistoryJoiner(_SegmentBytes):
         start = run.ends[known - 1] if known else run.leading_ends[front - 1] if front else 0
         before = run.letter_before(known)
         misplaced = run.misplaced is not None and run.misplaced <= start
-        behind = history[start:]
+        behind = history.since(start)
         for begin, stop in _segments(behind):
             end = start + stop
             encoded = self._encoded(run.open, behind[begin:stop], end, logged)

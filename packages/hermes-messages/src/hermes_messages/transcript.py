@@ -62,18 +62,27 @@ class Transcript:
         Raises `InvariantError` (rule, index, call id), changing nothing, if it may not follow, and
         `MessageFormatError` if it is no message at all (a dict: `messages_from_dicts` reads those).
         """
-        if not (isinstance(message, ToolMessage) and message.tool_call_id in self._open):
-            for error in _violations(message, len(self._log), self._state, self._open):
-                raise error
-        self._state = TRANSITIONS[self._state][event_of(message, len(self._open))]
+        after = TRANSITIONS[self._state].get(event_of(message, len(self._open)))
+        answered: str | None = None
+        opened: dict[str, ToolCall] = {}
         match message:
+            case ToolMessage(tool_call_id=answered):
+                is_sound = answered in self._open
+            case AssistantMessage(tool_calls=calls) if calls:
+                opened = {call.id: call for call in calls if call.id and call.name}
+                is_sound = len(opened) == len(calls)
             case AssistantMessage():
-                self._open = {call.id: call for call in message.tool_calls}
-            case ToolMessage():
-                del self._open[message.tool_call_id]
+                is_sound = not is_blank(message)
             case _:
-                pass
+                is_sound = True
+        if after is None or not is_sound:
+            raise next(_violations(message, len(self), self._state, self._open))
         self._log.append(message)
+        self._state = after
+        if answered is None:
+            self._open = opened
+        else:
+            del self._open[answered]
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Append each of `messages`; those before the first bad one stay."""
@@ -83,6 +92,10 @@ class Transcript:
     def history(self) -> History:
         """The conversation so far as an immutable view, for a request."""
         return self._log.view()
+
+    def since(self, start: int) -> tuple[Message, ...]:
+        """The messages from the position `start` (from 0) on."""
+        return self._log.since(start)
 
     def __copy__(self) -> Transcript:
         """A transcript with a log of its own: what is appended to one is not seen in the other."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from hermes_messages.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
-from hermes_messages.parts import TextPart, content_text
+from hermes_messages.parts import TextPart
 
 __all__ = ["TRANSITIONS", "TranscriptEvent", "TranscriptRule", "TranscriptState", "event_of", "is_blank"]
 
@@ -99,9 +99,10 @@ def is_blank(message: AssistantMessage) -> bool:
     """Whether an assistant message has neither calls nor anything to show."""
     if message.tool_calls or message.refusal:
         return False
-    if isinstance(message.content, tuple) and not all(isinstance(part, TextPart) for part in message.content):
-        return False
-    return not content_text(message.content).strip()
+    content = message.content
+    if isinstance(content, tuple):
+        return all(isinstance(part, TextPart) and not part.text.strip() for part in content)
+    return content is None or not content.strip()
 
 
 def event_of(message: Message, open_calls: int) -> TranscriptEvent:

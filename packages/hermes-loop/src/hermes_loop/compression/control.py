@@ -22,7 +22,7 @@ class CompressionControl:
     def __init__(self, settings: CompressionSettings, compressor: Compressor) -> None:
         self.settings = settings
         self.compressor = compressor
-        self.not_before: float = float("-inf")
+        self.not_before: float | None = None
 
     def failed(self, now: float) -> None:
         """An attempt failed at `now`, in seconds of the clock that turns are given."""

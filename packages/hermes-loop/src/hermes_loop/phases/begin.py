@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from hermes_loop.budget import Spent, TurnBudget
-from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.turn_state import TurnState
 from hermes_loop.verdicts import BeginVerdict, Finish, Proceed, Stop
 from hermes_messages import TranscriptState
 
-__all__ = ["begin_again", "begin_iteration", "decide_iteration"]
-
-
-def decide_iteration(
-    budget: TurnBudget, *, interruption: Stop | None, state: TranscriptState, best_answer: str | None
-) -> BeginVerdict:
-    """Take an iteration from `budget`, or say how the turn ends. Pure but for the budget it is handed.
-
-    When the budget is spent, the best complete answer so far wins; else, if tool results are waiting for
-    a word on them, one grace call without tools asks for a summary.
-    """
-    if interruption is not None:
-        return interruption
-    spent = budget.take()
-    if spent is None:
-        return Proceed()
-    if best_answer is not None:
-        return Finish(spent.reason, best_answer)
-    return _summary_or_stop(budget, spent, state)
+__all__ = ["begin_again", "begin_iteration"]
 
 
 def _summary_or_stop(budget: TurnBudget, spent: Spent, state: TranscriptState) -> Proceed | Stop:
+    """How a turn goes on that has `spent` its budget: if tool results are waiting for a word on them, one
+    grace call without tools asks for a summary. Pure but for the budget it is handed."""
     if state is TranscriptState.RESULTS_GIVEN and spent.may_sum_up and budget.take_grace():
         return Proceed("summary")
     return Stop(spent.reason, spent.text)
@@ -48,14 +32,18 @@ def begin_again(turn: TurnState) -> Stop | None:
     return None
 
 
-async def begin_iteration(turn: TurnState, deps: TurnDeps) -> BeginVerdict:  # noqa: ARG001 - a phase takes both
-    """Interrupt, lease and budget, in this order."""
-    turn.spent = turn.budget.spent
-    verdict = decide_iteration(
-        turn.budget,
-        interruption=turn.interruption(),
-        state=turn.conversation.state,
-        best_answer=turn.best_answer,
-    )
-    turn.summary_call = isinstance(verdict, Proceed) and verdict.kind == "summary"
+def begin_iteration(turn: TurnState) -> BeginVerdict:
+    """Interrupt, lease and budget, in this order: take an iteration, or say how the turn ends. When the
+    budget is spent, the best complete answer so far wins over a summary."""
+    turn.summary_call = False
+    interruption = turn.interruption()
+    if interruption is not None:
+        return interruption
+    spent = turn.spent = turn.budget.take()
+    if spent is None:
+        return Proceed()
+    if turn.best_answer is not None:
+        return Finish(spent.reason, turn.best_answer)
+    verdict = _summary_or_stop(turn.budget, spent, turn.conversation.state)
+    turn.summary_call = isinstance(verdict, Proceed)
     return verdict

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Awaitable
 from typing import assert_never
 
 from hermes_loop.accounting import account_for
@@ -18,7 +17,7 @@ from hermes_loop.phases.recovery import discard_attempt, handle_api_error
 from hermes_loop.phases.route import explain_failures, fall_back, note_exhausted
 from hermes_loop.request_changes import apply_change
 from hermes_loop.turn_log import log_phase
-from hermes_loop.turn_state import TurnDeps, TurnState
+from hermes_loop.turn_state import RouteUsage, TurnDeps, TurnState
 from hermes_loop.verdicts import (
     AttemptVerdict,
     Completed,
@@ -49,7 +48,7 @@ from hermes_messages import (
     ToolCallStarted,
 )
 
-__all__ = ["obtain_response", "perform_api_call", "run_retry_loop", "show"]
+__all__ = ["obtain_response", "run_retry_loop", "show"]
 
 
 async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
@@ -61,7 +60,22 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
     turn.route_failures.clear()
     turn.rechecks = 0
     while True:
-        outcome = await _assemble_and_send(turn, deps)
+        request = assemble_api_request(turn, deps.settings)
+        if turn.logged:
+            log_phase(turn, "assemble_api_request", request)
+        if deps.hooks.transform_request:
+            request = await transform_request(turn, deps, request)
+        request = apply_change(request, turn.change)
+        gate = run_preflight_gate(turn, deps)
+        if turn.logged:
+            log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}")
+            log_phase(turn, "run_preflight_gate", gate)
+        if isinstance(gate, Proceed):
+            outcome = await run_retry_loop(turn, deps, request)
+            if turn.logged:
+                log_phase(turn, "retry_loop", outcome)
+        else:
+            outcome = await _held_back(turn, deps, gate)
         match outcome:
             case Completed() | Stop():
                 return outcome
@@ -76,14 +90,8 @@ async def obtain_response(turn: TurnState, deps: TurnDeps) -> Completed | Stop:
                 pass
 
 
-async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdict:
-    assembled = assemble_api_request(turn, deps.settings)
-    log_phase(turn, "assemble_api_request", assembled)
-    request = await transform_request(turn, deps, assembled) if deps.hooks.transform_request else assembled
-    request = apply_change(request, turn.change)
-    log_phase(turn, "build_api_request", request, text=f"for {turn.route.label}" if turn.logged else "")
-    gate = await run_preflight_gate(turn, deps, request)
-    log_phase(turn, "run_preflight_gate", gate)
+async def _held_back(turn: TurnState, deps: TurnDeps, gate: Compress | Stop) -> Recheck | Stop:
+    """What becomes of a request that the gate does not let through."""
     match gate:
         case Stop(reason="context_overflow", error=error):
             overflow = ProviderError(error or "the context is full", kind=ErrorKind.CONTEXT_OVERFLOW)
@@ -92,27 +100,23 @@ async def _assemble_and_send(turn: TurnState, deps: TurnDeps) -> RetryLoopVerdic
             return gate
         case Compress(reason=reason):
             return await compress_context(turn, deps, reason=reason, required=False)
-        case Proceed():
-            outcome = await run_retry_loop(turn, deps, request)
-            log_phase(turn, "retry_loop", outcome)
-            return outcome
         case unreachable:
             assert_never(unreachable)
 
 
 async def run_retry_loop(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> RetryLoopVerdict:
     """Send `request` until it is answered, has to change, or the policy gives up."""
+    perform_api_call = _watched_attempt if turn.events.watched else _attempt
     turn.attempts = 0
     while True:
         turn.attempts += 1
         attempt = await perform_api_call(turn, deps, request)
-        log_phase(turn, "perform_api_call", attempt)
+        if turn.logged:
+            log_phase(turn, "perform_api_call", attempt)
         match attempt:
-            case Completed(response=response):
-                if response.finish is FinishReason.CONTENT_FILTER:
-                    return await _kept_or_asked_elsewhere(turn, deps, attempt)
-                return attempt
-            case Stop():
+            case Completed(response=response) if response.finish is FinishReason.CONTENT_FILTER:
+                return await _kept_or_asked_elsewhere(turn, deps, attempt)
+            case Completed() | Stop():
                 return attempt
             case Failed(error=error):
                 verdict = await handle_api_error(turn, deps, request, attempt)
@@ -167,12 +171,8 @@ def _give_up(turn: TurnState, deps: TurnDeps, error: ProviderError, stop: Stop) 
     return Stop(stop.reason, f"{stop.error} (before that {before})" if before else stop.error)
 
 
-def perform_api_call(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Awaitable[AttemptVerdict]:
-    """One attempt, told to the hooks that watch."""
-    return (_watched_attempt if turn.events.watched else _attempt)(turn, deps, request)
-
-
 async def _watched_attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
+    """One attempt, told to the hooks that watch."""
     provider = turn.route.provider
     host = provider.origin(request.model).host
     turn.events.tell(ModelCallStarted(provider.name, host, request, turn.attempts))
@@ -203,7 +203,6 @@ def _ended(verdict: AttemptVerdict) -> ModelCallEnded:
 async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> AttemptVerdict:
     """The stream is closed before this returns, on every path, and nothing that an attempt still
     says after its end reaches anyone. A bug of a provider is a failure where another may answer."""
-    turn.attempt_parts.clear()
     this = turn.live_attempt = object()
     response: ChatResponse | None = None
     with turn.interrupt.scope():
@@ -211,7 +210,8 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
             if not deps.routes.is_open(turn.route):
                 await _open(turn, deps)
             turn.api_calls += 1
-            turn.used.api_calls += 1
+            used = turn.used
+            used.api_calls += 1
             stream = turn.route.provider.stream(request)
             try:
                 async for event in stream:
@@ -241,7 +241,7 @@ async def _attempt(turn: TurnState, deps: TurnDeps, request: ChatRequest) -> Att
         return Failed(cut_off)
     if turn.events.listened_to:
         await turn.events.attempt_succeeded()
-    _account(turn, request, response)
+    _account(turn, used, request, response)
     return Completed(response)
 
 
@@ -269,8 +269,8 @@ async def show(turn: TurnState, event: StreamEvent, attempt: object) -> None:
             pass
 
 
-def _account(turn: TurnState, request: ChatRequest, response: ChatResponse) -> None:
-    account_for(turn, turn.used, request, response)
+def _account(turn: TurnState, used: RouteUsage, request: ChatRequest, response: ChatResponse) -> None:
+    account_for(turn, used, request, response)
     turn.step_usage = response.usage
     turn.last_input_tokens = response.usage.input_tokens if response.usage else None
     if turn.last_input_tokens is not None and not turn.summary_call:

@@ -56,7 +56,7 @@ def can_compress(turn: TurnState, deps: TurnDeps, *, refused: bool) -> bool:
         return False
     if turn.rechecks >= deps.limits.rechecks:
         return False
-    return refused or deps.clock.monotonic() >= control.not_before
+    return refused or control.not_before is None or deps.clock.monotonic() >= control.not_before
 
 
 async def compress_context(turn: TurnState, deps: TurnDeps, *, reason: str, required: bool) -> Recheck | Stop:
@@ -192,9 +192,9 @@ async def _adopt(turn: TurnState, deps: TurnDeps, new: Sequence[Kept]) -> Stop |
     """Let `new` take the place of the conversation, in the store first. A write whose end is not known makes
     the next turn read what is stored."""
     conversation = turn.conversation
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
-        return saved
+    stop = await save_owed(turn)
+    if stop is not None:
+        return stop
     archive: object = deps.store
     if deps.store is not None and supports(archive, SupportsCompression):
         try:

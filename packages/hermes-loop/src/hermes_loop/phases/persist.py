@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from hermes_loop.turn_state import TurnState
-from hermes_loop.verdicts import Proceed, Stop
+from hermes_loop.verdicts import Stop
 from hermes_messages import LeaseLostError, StoreError
 
 __all__ = ["save_owed", "stop_for_store_error"]
 
 
-async def save_owed(turn: TurnState) -> Proceed | Stop:
+async def save_owed(turn: TurnState) -> Stop | None:
     """Make everything durable that is owed; Stop when the store can not."""
     journal = turn.conversation.journal
-    if journal.store is None:
-        return Proceed()
-    try:
-        await journal.save(turn.lease.token)
-    except StoreError as error:
-        return stop_for_store_error(turn, error)
-    return Proceed()
+    if journal.store is not None:
+        try:
+            await journal.save(turn.lease.token)
+        except StoreError as error:
+            return stop_for_store_error(turn, error)
+    return None
 
 
 def stop_for_store_error(turn: TurnState, error: StoreError) -> Stop:

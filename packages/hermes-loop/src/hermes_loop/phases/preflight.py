@@ -5,7 +5,6 @@ from __future__ import annotations
 from hermes_loop.phases.compress import can_compress
 from hermes_loop.turn_state import TurnDeps, TurnState
 from hermes_loop.verdicts import Compress, GateVerdict, Proceed, Stop
-from hermes_messages import ChatRequest
 
 __all__ = ["decide_gate", "run_preflight_gate"]
 
@@ -39,17 +38,14 @@ def decide_gate(
     )
 
 
-async def run_preflight_gate(
-    turn: TurnState,
-    deps: TurnDeps,
-    request: ChatRequest,  # noqa: ARG001 - what the gate is about
-) -> GateVerdict:
+def run_preflight_gate(turn: TurnState, deps: TurnDeps) -> GateVerdict:
     """Before every request: tool results and a new route both change what fits."""
-    control = deps.compression if can_compress(turn, deps, refused=False) else None
     window = turn.route.info.context_window
+    may_compress = window is not None and can_compress(turn, deps, refused=False)
+    control = deps.compression if may_compress else None
     return decide_gate(
         interruption=turn.interruption(),
-        estimated_tokens=turn.conversation.prompt_tokens(turn.snapshot.tools) if control and window else 0,
+        estimated_tokens=turn.conversation.prompt_tokens(turn.snapshot.tools) if control else 0,
         last_input_tokens=turn.last_input_tokens,
         context_window=window,
         threshold=control.settings.threshold if control else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hermes_loop.events import SteerDelivered, StepStarted
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.turn_state import TurnDeps, TurnState
-from hermes_loop.verdicts import PrepareVerdict, Proceed
+from hermes_loop.verdicts import PrepareVerdict
 from hermes_messages import UserMessage
 
 __all__ = ["prepare_iteration"]
@@ -19,13 +19,13 @@ async def prepare_iteration(turn: TurnState, deps: TurnDeps) -> PrepareVerdict:
     if turn.events.listened_to:
         await turn.events.emit(StepStarted(turn.steps))
     if turn.summary_call or not deps.steering.waiting:
-        return Proceed()
+        return None
     notes = deps.steering.take()
     for note in notes:
         turn.conversation.append(turn.next_uid(), UserMessage(note.text))
         note.deliver()
-    saved = await save_owed(turn)
-    if isinstance(saved, Proceed):
+    stop = await save_owed(turn)
+    if stop is None:
         for note in notes:
             await turn.events.emit(SteerDelivered(note.text))
-    return saved
+    return stop

@@ -12,14 +12,16 @@ from hermes_loop.request_changes import NOTHING_CHANGED
 from hermes_loop.routes import Route, Routes
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnState
-from hermes_loop.verdicts import Proceed, Stop
+from hermes_loop.verdicts import Stop
 from hermes_messages import ProviderError
 
 __all__ = ["choose_route", "explain_failures", "fall_back", "note_exhausted"]
 
 
-def choose_route(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
+def choose_route(turn: TurnState, deps: TurnDeps) -> Stop | None:
     """The first route that does not rest. While all rest nothing is sent and nothing stored."""
+    if not deps.routes.several:
+        return None  # it never rests
     now = deps.clock.monotonic()
     route = deps.routes.first(now)
     if route is None:
@@ -30,7 +32,7 @@ def choose_route(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
             f"The first is tried again in {wait:.0f} s",
         )
     turn.route = route
-    return Proceed()
+    return None
 
 
 async def fall_back(turn: TurnState, deps: TurnDeps, error: ProviderError) -> bool:

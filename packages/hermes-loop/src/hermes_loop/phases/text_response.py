@@ -21,10 +21,10 @@ async def finish_text_response(turn: TurnState, deps: TurnDeps, answer: Answer) 
     turn.conversation.append(turn.next_uid(), answer.message)
     text = answer_text(answer.message)
     turn.attempt_text = ""
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
+    stop = await save_owed(turn)
+    if stop is not None:
         turn.best_answer = text
-        return saved
+        return stop
     if answer.reason != "text_response":
         return Finish(_spent(turn) if turn.summary_call else answer.reason, text)
     problem = _read_output(turn, deps, text)
@@ -57,9 +57,9 @@ async def _ask_for_correction(turn: TurnState, problem: str) -> TextVerdict:
     turn.corrections += 1
     turn.correcting = True
     turn.conversation.append(turn.next_uid(), UserMessage(correction(problem)))
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
-        return saved
+    stop = await save_owed(turn)
+    if stop is not None:
+        return stop
     await turn.events.emit(StatusChanged("correction", f"the answer is asked for again: {problem}"))
     return Continue(problem)
 

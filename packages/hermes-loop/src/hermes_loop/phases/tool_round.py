@@ -44,10 +44,7 @@ async def run_tool_round(turn: TurnState, deps: TurnDeps, message: AssistantMess
     turn.attempt_parts.clear()
     turn.tools_started = False
     record = turn.conversation.open_tool_round(turn.next_uid(), message)
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
-        return saved
-    stop = turn.interruption()
+    stop = await save_owed(turn) or turn.interruption()
     if stop is not None:
         return stop
     return await _run_calls(
@@ -72,10 +69,10 @@ async def resume_tool_round(
     before, results = record.pending, tuple(record.results)
     later = Later()
     record.pending = tuple(item for item in before if isinstance(decisions.get(item.call.id, later), Later))
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
+    stop = await save_owed(turn)
+    if stop is not None:
         record.pending = before
-        return saved
+        return stop
     calls = record.message.tool_calls
     try:
         return await _run_calls(
@@ -86,8 +83,7 @@ async def resume_tool_round(
             raise
         record.pending = before
         turn.refused_decisions = error
-        saved = await save_owed(turn)
-        return saved if isinstance(saved, Stop) else Suspend(before)
+        return await save_owed(turn) or Suspend(before)
 
 
 async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work: Work) -> ToolRoundVerdict:
@@ -98,21 +94,20 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
         if outcome is None:
             return turn.interruption() or Stop("interrupted")
         for position, result in enumerate(outcome.results):
-            if result is not None and not record.has(position, result):
+            if result is not None and record.results[position : position + 1] != [result]:
                 await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
     except StoreError as error:
         return stop_for_store_error(turn, error)
     if outcome.pending and not turn.interrupt.requested:
         record.pending = outcome.pending
-        saved = await save_owed(turn)
-        return saved if isinstance(saved, Stop) else Suspend(outcome.pending)
+        return await save_owed(turn) or Suspend(outcome.pending)
     results = [result for result in record.results if result is not None]
     if len(results) < len(record.results):
         results = _filled(record, outcome)
     turn.conversation.close_tool_round(results)
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
-        return saved
+    stop = await save_owed(turn)
+    if stop is not None:
+        return stop
     if note_failing_round(turn, message.tool_calls, results, deps):
         return Stop("tool_loop", "the model repeats tool calls that fail")
     return Continue("tool results")
@@ -203,10 +198,11 @@ def note_failing_round(
     turn: TurnState, calls: Sequence[ToolCall], results: Sequence[ToolMessage], deps: TurnDeps
 ) -> bool:
     """Whether the model is stuck: the same failing calls, or only unknown tools, too many rounds in a row."""
-    if not all(result.status == "error" for result in results):
-        turn.failing_rounds = turn.unknown_tool_rounds = 0
-        turn.last_failing_round = ()
-        return False
+    for result in results:
+        if result.status != "error":
+            turn.failing_rounds = turn.unknown_tool_rounds = 0
+            turn.last_failing_round = ()
+            return False
     signature = tuple((call.name, call.arguments) for call in calls)
     turn.failing_rounds = turn.failing_rounds + 1 if signature == turn.last_failing_round else 1
     turn.last_failing_round = signature

@@ -21,14 +21,14 @@ from hermes_loop.resume import (
 from hermes_loop.system_prompt import build_system_prompt, needs_rebuild
 from hermes_loop.turn_log import log_phase
 from hermes_loop.turn_state import TurnDeps, TurnRequest, TurnState
-from hermes_loop.verdicts import Proceed, Stop
+from hermes_loop.verdicts import Stop
 from hermes_messages import Message, StoreError, SystemMessage, content_text, repair
 from hermes_messages.protocols import SessionRecord, SessionStore, StoredMessage, ToolSnapshot, TurnContext
 
 __all__ = ["build_turn_context"]
 
 
-async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Proceed | Stop:
+async def build_turn_context(turn: TurnState, deps: TurnDeps) -> Stop | None:
     """Resume or create the session, refresh the tools, restore or build the system prompt, and make the
     user's message durable. A turn that finishes a suspended round has restored its messages before."""
     request = turn.request
@@ -175,5 +175,5 @@ async def _settle_system_prompt(turn: TurnState, deps: TurnDeps, record: Session
         )
         if deps.store is not None:
             await deps.store.update_session_meta(turn.session_id, system_prompt=conversation.system_prompt)
-    parts = (conversation.system_prompt or "", deps.ephemeral_system_prompt or "")
-    conversation.set_front("\n\n".join(part for part in parts if part), deps.prefill)
+    parts = filter(None, (conversation.system_prompt, deps.ephemeral_system_prompt))
+    conversation.set_front("\n\n".join(parts), deps.prefill)

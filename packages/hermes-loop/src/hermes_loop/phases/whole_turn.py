@@ -107,9 +107,9 @@ async def _record(turn: TurnState, message: AssistantMessage | ToolMessage) -> N
     turn.attempt_text = ""
     turn.tools_started = True
     conversation.open_tool_round(turn.next_uid(), message)
-    saved = await save_owed(turn)
-    if isinstance(saved, Stop):
-        raise StoreError(saved.error or saved.reason)
+    stop = await save_owed(turn)
+    if stop is not None:
+        raise StoreError(stop.error or stop.reason)
 
 
 async def _record_result(turn: TurnState, round_: RoundRecord | None, message: ToolMessage) -> None:
@@ -125,9 +125,9 @@ async def _record_result(turn: TurnState, round_: RoundRecord | None, message: T
     await turn.conversation.journal.save_result(round_, place, message, turn.lease.token)
     if all(result is not None for result in round_.results):
         turn.conversation.close_tool_round(missing_results(round_, ran=True))
-        saved = await save_owed(turn)
-        if isinstance(saved, Stop):
-            raise StoreError(saved.error or saved.reason)
+        stop = await save_owed(turn)
+        if stop is not None:
+            raise StoreError(stop.error or stop.reason)
 
 
 def _account(turn: TurnState, answer: WholeTurnAnswer) -> None:
