@@ -146,5 +146,5 @@ def test_only_the_tools_of_records_that_stand_for_a_row_are_named() -> None:
     records.add(index=0, content_hash="a", shard="s", offset=0, length=1, tools=("read", "write"))
     records.add(index=7, content_hash="gone", shard="s", offset=1, length=1, tools=("search",))
     records.add(index=1, content_hash="b", shard="s", offset=2, length=1, tools=("read", "todo"))
-    assert make_plan(rows("ab"), records).tools() == {"read", "write", "todo"}
+    assert make_plan(rows("a", "b"), records).tools() == {"read", "write", "todo"}
     assert make_plan(rows("c"), records).tools() == set()
