@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 import pytest
@@ -128,6 +129,19 @@ def test_a_result_without_text_and_image_is_not_one_without_output(wire: str, pa
         assert "(no output)" not in body
         assert ("Found:" in body) == (len(parts) > 1)
         assert "AAAA" not in body
+
+
+@pytest.mark.parametrize("status", ["ok", "error"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_is_told_of_a_part_stands_in_its_place_and_apart_from_the_text(
+    wire: str, status: Literal["ok", "error"]
+) -> None:
+    made = make_wire(wire, WireSettings(base_url="http://host/v1", provider="p", host="host"))
+    asking = AssistantMessage(tool_calls=(ToolCall("a", "f", "{}"),))
+    foreign = OpaquePart(Raw(b'{"type":"output_text","text":"21 degrees"}'))
+    parts = (TextPart("Now:"), foreign, TextPart("The fo"), TextPart("recast:"), foreign)
+    request = asked(wire, UserMessage("go"), asking, ToolMessage("a", parts, status=status))
+    assert r'"Now:\n21 degrees\nThe forecast:\n21 degrees"' in made.builder.build(request).decode()
 
 
 @given(names=st.sets(st.text(min_size=1, max_size=200), min_size=1, max_size=20))

@@ -41,7 +41,7 @@ from hermes_providers.streaming.json_bytes import dump
 from hermes_providers.wire.anthropic_quirks import AnthropicQuirks
 from hermes_providers.wire.anthropic_replay import own_blocks, rebuilt
 from hermes_providers.wire.call_ids import wire_call_id
-from hermes_providers.wire.result_text import foreign_kind, foreign_text
+from hermes_providers.wire.result_text import foreign_kind, result_text
 from hermes_providers.wire.tool_names import wire_tool_name
 from hermes_providers.wire.valid_arguments import valid_arguments
 
@@ -146,12 +146,13 @@ def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple
     content: Content = message.content
     beside: tuple[Part, ...] = ()
     if not isinstance(content, str):
-        content = tuple(map(_result_part, content))
-    if message.status != "ok" and not isinstance(content, str):
-        beside = tuple(part for part in content if not isinstance(part, TextPart))
-        content = tuple(part for part in content if isinstance(part, TextPart))
-        if beside and not content_text(content).strip():
-            content = _BELOW
+        others = tuple(part for part in content if not _is_told(part))
+        if message.status != "ok" or not others:
+            beside, content = others, result_text(tuple(filter(_is_told, content)))
+            if beside and not content.strip():
+                content = _BELOW
+        else:
+            content = tuple(TextPart(result_text((part,))) if _is_told(part) else part for part in content)
     wired: JsonDict = {
         "type": "tool_result",
         "tool_use_id": wire_call_id(message.tool_call_id + suffix, quirks.call_ids),
@@ -162,17 +163,16 @@ def _result(message: ToolMessage, quirks: AnthropicQuirks, suffix: str) -> tuple
     return wired, _content_blocks(beside)
 
 
-def _result_part(part: Part) -> Part:
-    """`part` itself, or as text where it has a form that no result on this wire may have."""
-    if isinstance(part, OpaquePart) and foreign_kind(bytes(part.raw)) not in _RESULT_BLOCKS:
-        return TextPart(foreign_text(bytes(part.raw)))
-    return part
+def _is_told(part: Part) -> bool:
+    """Whether it is text, or has a form that no result on this wire may have, so that it is told as text."""
+    if isinstance(part, OpaquePart):
+        return foreign_kind(bytes(part.raw)) not in _RESULT_BLOCKS
+    return isinstance(part, TextPart)
 
 
 def _result_content(content: Content) -> str | list[object]:
-    if isinstance(content, str) or all(isinstance(part, TextPart) for part in content):
-        text = content_text(content)
-        return text if text.strip() else _NO_OUTPUT
+    if isinstance(content, str):
+        return content if content.strip() else _NO_OUTPUT
     blocks = _content_blocks(content)
     if not any(isinstance(part, TextPart) and part.text.strip() for part in content):
         return [_text(_BELOW), *blocks]  # some hosts fail on a result without text

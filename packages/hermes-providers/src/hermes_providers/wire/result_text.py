@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import msgspec
 
-from hermes_messages.parts import AudioPart, Content, FilePart, OpaquePart, Part, content_text
+from hermes_messages.parts import (
+    AudioPart,
+    Content,
+    FilePart,
+    ImagePart,
+    OpaquePart,
+    Part,
+    TextPart,
+    content_text,
+)
 
-__all__ = ["foreign_kind", "foreign_text", "result_text"]
+__all__ = ["foreign_kind", "result_text"]
 
 _LONGEST = 2_000
 _NOT_SHOWN = "(a part of another form: it can not be sent to this host)"
@@ -21,28 +32,30 @@ _decoder = msgspec.json.Decoder(_Foreign)
 
 
 def result_text(content: Content) -> str:
-    """The text of `content`, and a line for each part that is neither text nor an image: a result that holds
-    nothing else must not look like one without output."""
+    """The text of `content`, and in its place a line for each part that is neither text nor an image: a
+    result that holds nothing else must not look like one without output."""
     if isinstance(content, str):
         return content
-    lines = [line for line in map(_line, content) if line is not None]
-    text = content_text(content)
-    return "\n".join([text, *lines] if text.strip() else lines) if lines else text
+    told: list[str] = []
+    for is_text, together in groupby(content, lambda part: isinstance(part, TextPart | ImagePart)):
+        parts = tuple(together)
+        told += [content_text(parts)] if is_text else map(_line, parts)
+    return "\n".join(text for text in told if text.strip())
 
 
-def _line(part: Part) -> str | None:
+def _line(part: Part) -> str:
     match part:
         case AudioPart(format=kind):
             return f"(a sound, {kind}: it can not be sent to this host)"
         case FilePart(filename=name, file_id=file_id):
             return f"(file {name or file_id or 'without a name'}: it can not be sent to this host)"
         case OpaquePart(raw=raw):
-            return foreign_text(bytes(raw))
+            return _foreign_text(bytes(raw))
         case _:
-            return None
+            return content_text((part,))
 
 
-def foreign_text(raw: bytes) -> str:
+def _foreign_text(raw: bytes) -> str:
     """A part in a form of another host as text: its own, or itself where it is short (a long one is data)."""
     text = _read(raw).text
     if text is not None:
