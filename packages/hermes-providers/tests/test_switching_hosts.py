@@ -19,6 +19,7 @@ from hermes_messages import (
     MessageLog,
     SystemMessage,
     ToolMessage,
+    ToolSpec,
     UserMessage,
 )
 from hermes_messages.assembler import StreamAssembler
@@ -197,5 +198,30 @@ def test_one_provider_asks_each_model_over_its_wire_and_reads_both_answers() -> 
             assert (responses["reasoning"], responses.get("seed")) == ({"effort": "low"}, None)
             assert made.left_out_parameters("gpt-5.2") == frozenset()
             assert "seed" in made.left_out_parameters("gpt-6.2-sol")
+
+    run(main())
+
+
+def test_a_call_gets_its_tools_name_back_when_another_wire_of_the_host_takes_longer_ones() -> None:
+    """What was found for the one wire was held for true of the other."""
+    tool = ToolSpec.from_schema("look_up_" + "x" * 80, "Looks something up.", {"type": "object"})
+    wires = {"m-1": "openai_chat", "claude-1": "anthropic_messages"}
+
+    async def main() -> None:
+        rules = {wire: make_wire(wire, settings(wire)).tool_names for wire in wires.values()}
+        asked = ["claude-1", "m-1"] * 2
+        calls = [(wire, wire_tool_name(tool.name, rules[wire])) for wire in (wires[model] for model in asked)]
+        assert len(set(calls)) == 2
+        async with ByteServer([stream(*streamed(wire, [(name, ["{}"])])) for wire, name in calls]) as server:
+            own = msgspec.structs.replace(
+                get_profile("openai"),
+                base_url=server.base_url,
+                model_wires=(("^claude", "anthropic_messages"),),
+            )
+            made = from_profile(own, ProviderOptions(api_key=KEY))
+            for model in asked:
+                said = await answer(made, ask(UserMessage("hi"), model=model, tools=(tool,)))
+                assert [call.name for call in said.message.tool_calls] == [tool.name], model
+            await made.close()
 
     run(main())

@@ -41,6 +41,7 @@ from hermes_providers.credentials import Secret, mask_error
 from hermes_providers.incoming import Incoming
 from hermes_providers.limiter import Permit, RateLimiter
 from hermes_providers.prices import cost_usd
+from hermes_providers.profiles import ToolNameRule
 from hermes_providers.refusals import Refusals, without_refused
 from hermes_providers.route import Route
 from hermes_providers.timeouts import StreamClock, Timeouts
@@ -97,7 +98,11 @@ class HttpProvider:
         self._limiter = limiter
         self._refusals = refusals or Refusals()
         self._last_headers: _Headers | None = None
-        self._last_names: tuple[tuple[ToolSpec, ...], Mapping[str, str]] = ((), {})
+        self._last_names: tuple[tuple[ToolSpec, ...], ToolNameRule, Mapping[str, str]] = (
+            (),
+            wire.tool_names,
+            {},
+        )
         self._settled: dict[tuple[str, str | None], _Settled] = {}
         self._host = route.host
 
@@ -265,9 +270,10 @@ class HttpProvider:
         assembler = StreamAssembler(
             settled.origin, wire.name, think_tags=wire.think_tags, starts_inside=wire.starts_inside
         )
-        if request.tools != self._last_names[0]:
-            self._last_names = (request.tools, original_names(request.tools, wire.tool_names))
-        names = self._last_names[1]
+        tools, rule, names = self._last_names
+        if rule != wire.tool_names or request.tools != tools:  # the wires of a host may take other names
+            names = original_names(request.tools, wire.tool_names)
+            self._last_names = (request.tools, wire.tool_names, names)
         return Incoming(reply, wire.make_reader(read_error), assembler, clock, read_error, names)
 
     def _wire_of(self, model: str) -> WireFormat:
