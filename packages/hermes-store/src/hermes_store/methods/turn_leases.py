@@ -60,7 +60,8 @@ class LeaseMethods(StoreMethods):
         several processes, have it in turns: each for one turn, in the order in which they began to wait.
 
         A cancelled wait leaves neither a lease nor a place in the queue behind. Raises `StoreBusyError` when
-        it did not come within `wait_s` seconds, and `StoreClosedError` when the store is closed meanwhile.
+        it did not come within `wait_s` seconds, `StoreClosedError` when the store is closed meanwhile, and
+        `ConfigurationError` for a `ttl_s` or `wait_s` that is no such number.
         """
         _check_ttl(ttl_s)
         if wait_s is not None and math.isnan(wait_s):
