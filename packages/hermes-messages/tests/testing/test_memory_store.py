@@ -17,6 +17,7 @@ from hermes_messages import (
     UserMessage,
 )
 from hermes_messages.protocols import (
+    LeaseToken,
     NewMessage,
     SessionInfo,
     SessionStore,
@@ -216,6 +217,39 @@ def test_a_lease_that_comes_free_resumes_the_next_in_line_and_not_all_who_wait()
     asyncio.run(main())
     assert took == list(range(waiting))
     assert counts[0] < waiting * waiting // 4  # each called by each release: half of the square and more
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_waiter_that_is_cancelled_as_it_is_called_calls_the_one_behind(point: str) -> None:
+    """Who is not at the head of the queue never looks by itself."""
+
+    async def main() -> None:
+        entered, both_wait = itertools.count(1), asyncio.Event()
+        waiting: list[asyncio.Task[LeaseToken]] = []
+
+        def enter(method: str) -> None:
+            if method == "acquire_session_turn_lease" and next(entered) == 2:
+                both_wait.set()
+
+        def cancel_the_first_of_them(method: str) -> None:
+            if method == "release_session_turn_lease":
+                waiting[0].cancel()
+
+        store = MemoryStore(before=enter)
+        await with_session(store)
+        lease = await store.try_acquire_session_turn_lease("s", "first", 60)
+        assert lease is not None
+        waiting.extend(
+            asyncio.create_task(store.acquire_session_turn_lease("s", name, 60)) for name in ("second", "third")
+        )
+        await both_wait.wait()
+        setattr(store, point, cancel_the_first_of_them)
+        await store.release_session_turn_lease(lease)
+        async with asyncio.timeout(30):
+            assert (await waiting[1]).holder == "third"
+        assert waiting[0].cancelled()
+
+    asyncio.run(main())
 
 
 def test_a_lease_of_another_session_is_no_lease() -> None:
