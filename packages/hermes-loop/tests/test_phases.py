@@ -236,6 +236,8 @@ class TestUnsavedTail:
             ([A, B, C], [B, C, X], [X]),
             ([A, B, A, B], [A, B, X], [X]),
             ([A, B, C], [B, X], [B, X]),
+            ([A, B, A, X], [A, X], []),
+            ([A, B, A, X], [A, X, C], [C]),
             ([A, AssistantMessage("b", finish_reason="stop")], [A, B], []),
         ],
     )

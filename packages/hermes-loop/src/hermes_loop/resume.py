@@ -101,19 +101,24 @@ def unsaved_tail(stored: Sequence[Message], given: Sequence[Message]) -> Sequenc
     """The messages of `given` that have to be written although `stored` is there.
 
     What both begin with is there already. So is a window: a host that hands over only the newest part of
-    what is stored owes what stands behind that.
+    what is stored owes what stands behind that. The longer of the two counts, for a window may begin with
+    the words with which the session began.
     """
     old = [to_dicts([message]) for message in stored]
     new = [to_dicts([message]) for message in given]
-    if len(new) <= len(old) and old[len(old) - len(new) :] == new:
-        return ()
     shorter = min(len(old), len(new))
     common = 0
     while common < shorter and old[common] == new[common]:
         common += 1
-    if not common:
-        common = next((size for size in range(shorter, 0, -1) if old[-size:] == new[:size]), 0)
-    return given[common:]
+    return given[max(common, _overlap(old, new, common)) :]
+
+
+def _overlap(old: Sequence[object], new: Sequence[object], least: int) -> int:
+    """How many of the first of `new` are the last of `old`, when they are more than `least`; else 0."""
+    for size in range(min(len(old), len(new)), least, -1):
+        if old[-size] == new[0] and old[-size:] == new[:size]:
+            return size
+    return 0
 
 
 async def close_open_rounds(
