@@ -133,6 +133,26 @@ class TestRetries:
         assert kept == then
         assert sum(isinstance(event, AttemptDiscarded) for event in events) == 1
 
+    def test_text_beside_a_call_that_could_not_be_read_is_kept_where_the_limit_comes_first(self) -> None:
+        """Nothing is asked again, so it is what there is of an answer."""
+        events: list[TurnEvent] = []
+        agent = make(
+            text("Half an answer", finish="malformed_function_call"),
+            max_iterations=1,
+            event_callback=events.append,
+        )
+        [result] = run(agent, "hi")
+        assert (result["final_response"], result["turn_exit_reason"]) == ("Half an answer", "max_iterations")
+        assert result["messages"][-1]["content"] == "Half an answer"
+        assert not [event for event in events if isinstance(event, AttemptDiscarded)]
+
+    def test_text_beside_a_call_that_could_not_be_read_is_taken_back_before_a_summary(self) -> None:
+        plain: list[str] = []
+        bad = text("Bad", finish="malformed_function_call")
+        agent = make(calls(call("look")), bad, text("In short"), max_iterations=2)
+        [result] = run(agent, "hi", stream_callback=plain.append)
+        assert (result["final_response"], "".join(plain)) == ("In short", "Bad\nIn short")
+
     def test_attempts_are_bounded(self) -> None:
         again = error(failure(ErrorKind.SERVER, "boom", retry_after_s=0))
         agent = make(*[again] * 50)

@@ -141,6 +141,11 @@ class TurnBudget:
                 self._shared.take()
         return spent
 
+    @property
+    def has_grace(self) -> bool:
+        """Whether the one grace call was not used yet."""
+        return not self._grace_used
+
     def take_grace(self) -> bool:
         """Use the one grace call; False when it was used before."""
         if self._grace_used:

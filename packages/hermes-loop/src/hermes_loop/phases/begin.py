@@ -7,15 +7,29 @@ from hermes_loop.turn_state import TurnState
 from hermes_loop.verdicts import BeginVerdict, Finish, Proceed, Stop
 from hermes_messages import TranscriptState
 
-__all__ = ["begin_again", "begin_iteration"]
+__all__ = ["begin_again", "begin_iteration", "will_ask_again"]
 
 
 def _summary_or_stop(budget: TurnBudget, spent: Spent, state: TranscriptState) -> Proceed | Stop:
     """How a turn goes on that has `spent` its budget: if tool results are waiting for a word on them, one
     grace call without tools asks for a summary. Pure but for the budget it is handed."""
-    if state is TranscriptState.RESULTS_GIVEN and spent.may_sum_up and budget.take_grace():
+    if _may_sum_up(budget, spent, state) and budget.take_grace():
         return Proceed("summary")
     return Stop(spent.reason, spent.text)
+
+
+def _may_sum_up(budget: TurnBudget, spent: Spent, state: TranscriptState) -> bool:
+    return state is TranscriptState.RESULTS_GIVEN and spent.may_sum_up and budget.has_grace
+
+
+def will_ask_again(turn: TurnState) -> bool:
+    """Whether `begin_iteration` would go on, as things stand; nothing is taken from the budget."""
+    if turn.interruption() is not None:
+        return False
+    spent = turn.budget.spent
+    if spent is None:
+        return True
+    return turn.best_answer is None and _may_sum_up(turn.budget, spent, turn.conversation.state)
 
 
 def begin_again(turn: TurnState) -> Stop | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hermes_loop.events import StatusChanged
 from hermes_loop.output_type import OutputMisfitError, correction
+from hermes_loop.phases.begin import will_ask_again
 from hermes_loop.phases.normalize import answer_text
 from hermes_loop.phases.persist import save_owed
 from hermes_loop.phases.recovery import discard_attempt
@@ -72,13 +73,14 @@ def _spent(turn: TurnState) -> TurnExitReason:
 async def handle_discarded_response(turn: TurnState, deps: TurnDeps, discard: Discard) -> TextVerdict:
     """Nothing of it enters the conversation; ask again a bounded number of times, then say so.
 
-    Text that stood beside an earlier tool call never takes its place.
+    Text that stood beside an earlier tool call never takes its place; text beside a call that could not be
+    read is taken back where the model is asked again.
     """
     if turn.summary_call:
         return Stop(_spent(turn), discard.error)
     turn.empty_responses += 1
     if discard.ask_again and turn.empty_responses <= deps.limits.empty_responses:
-        if turn.attempt_text.strip():  # it was shown, beside a call that could not be read
+        if turn.attempt_text.strip() and will_ask_again(turn):  # else it is what there is of an answer
             await discard_attempt(turn, discard.error)
         return Continue(discard.error)
     return Stop(discard.reason, discard.error)
