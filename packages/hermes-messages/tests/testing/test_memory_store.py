@@ -240,7 +240,8 @@ def test_a_waiter_that_is_cancelled_as_it_is_called_calls_the_one_behind(point: 
         lease = await store.try_acquire_session_turn_lease("s", "first", 60)
         assert lease is not None
         waiting.extend(
-            asyncio.create_task(store.acquire_session_turn_lease("s", name, 60)) for name in ("second", "third")
+            asyncio.create_task(store.acquire_session_turn_lease("s", name, 60))
+            for name in ("second", "third")
         )
         await both_wait.wait()
         setattr(store, point, cancel_the_first_of_them)
