@@ -99,7 +99,9 @@ def on_list(request: dict[str, Any]) -> None:
             page = {"tools": [listed(n) for n in ("a.b", "a b", "a_b", "a_b", "x" * 90, "\U000e0041hid")]}
             page["tools"][2]["description"] = "seen\U000e0041\U000e0042"
         case "tells":
-            schema = {"type": "object", "properties": {"key": {"type": "string", "default": TOKEN}}}
+            key = {"type": "string", "default": TOKEN}
+            named = {"description": key, "most": {"type": "integer", "maximum": 2**53 - 1}}
+            schema = {"type": "object", "properties": named, "required": ["description"]}
             page = {"tools": [{"name": "echo", "description": f"with {TOKEN}", "inputSchema": schema}]}
         case "broken list":
             page = {"tools": [{"name": 5}]}
@@ -161,7 +163,9 @@ def on_call(request: dict[str, Any]) -> None:  # noqa: C901 - a table: one case 
             send({"id": request["id"], "error": {"code": -32000, "message": ""}})
         case "tells":
             report = {"progressToken": request["params"]["_meta"]["progressToken"], "progress": 1}
-            send({"method": "notifications/progress", "params": {**report, "message": f"with {TOKEN}"}})
+            send(
+                {"method": "notifications/progress", "params": {**report, "message": f"{'.' * 285} {TOKEN}"}}
+            )
             send({"id": request["id"], "error": {"code": -32000, "message": f"{TOKEN} is too old"}})
         case "tells its environment":
             say(request, json.dumps(dict(os.environ)))

@@ -108,25 +108,31 @@ def test_a_server_gets_its_own_settings_and_none_of_our_secrets(
 def test_a_server_that_tells_its_own_credential_tells_neither_model_nor_host(
     bench: Any, run_async: Any, wait_until: Any
 ) -> None:
-    """In its guidance, descriptions, schemas, progress and errors, and when it can not start."""
-    token = "tok-0123456789"
+    """In its guidance, descriptions, schemas, progress and errors, and when it can not start. A schema stays
+    one: its names and numbers are no texts, whatever they are like."""
+    token = 'tok-"0123456789"'
+    env = {"SERVICE_TOKEN": token, "FIELD_KEY": "description", "NUMBER_KEY": "90071992"}
     heard: list[str] = []
 
     async def main() -> None:
-        async with Servers(bench, ["tells", "exits at once"], env={"SERVICE_TOKEN": token}) as servers:
+        async with Servers(bench, ["tells", "exits at once"], env=env) as servers:
             snapshot = await servers.refresh()
             [absent] = snapshot.unavailable
             assert absent.reason.endswith("no licence file for [hidden]")
             assert snapshot.guidance.endswith("Be kind. Use [hidden].")
             [tool] = snapshot.tools
             assert tool.description == "with [hidden]"
-            assert json.loads(bytes(tool.parameters))["properties"]["key"]["default"] == "[hidden]"
-            result = await servers.call(tool.name, tool_progress=lambda _, text: heard.append(text))
+            schema = json.loads(bytes(tool.parameters))
+            assert schema["properties"]["description"]["default"] == "[hidden]"
+            assert schema["properties"]["most"]["maximum"] == 2**53 - 1
+            assert schema["required"] == ["description"]
+            given = {"description": "words"}
+            result = await servers.call(tool.name, given, tool_progress=lambda _, text: heard.append(text))
             assert "[hidden] is too old" in result.content
             await wait_until(lambda: heard)
 
     run_async(main())
-    assert heard == ["1 with [hidden]"]
+    assert heard == [f"1 {'.' * 285} [hidden]"]
 
 
 # -- questions to the user ---------------------------------------------------------------------------------
