@@ -1,6 +1,7 @@
 """What one line of a dataset is read as."""
 
 import json
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -129,6 +130,13 @@ def test_a_line_that_is_no_row_says_why(line: str | bytes, reason: str) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_make_the_reader_fail(line: bytes) -> None:
     assert isinstance(read(line), PromptRow | BadRow)
+
+
+def test_of_several_mistakes_the_first_in_the_line_is_told_in_every_process() -> None:
+    for wrong in permutations(("cwd", "system", "toolsets", "image"), 3):
+        row = read(json.dumps({"prompt": "x", **dict.fromkeys(wrong, 5)}))
+        assert isinstance(row, BadRow)
+        assert row.reason.endswith(f"at `$.{wrong[0]}`")
 
 
 def test_line_separators_inside_text_are_text() -> None:

@@ -155,7 +155,8 @@ def _fields(content: dict[str, object]) -> _Fields:
     if "prompt" not in content:
         raise _NoRowError('no "prompt" key')
     try:
-        fields = msgspec.convert({key: _counted(content, key) for key in content.keys() & _KNOWN}, _Fields)
+        # In the order of the line, by which the first mistake is told, in whatever process that is.
+        fields = msgspec.convert({key: _counted(content, key) for key in content if key in _KNOWN}, _Fields)
     except msgspec.ValidationError as error:
         raise _NoRowError(str(error)) from error
     if fields.max_iterations is not None and fields.max_iterations < 1:
