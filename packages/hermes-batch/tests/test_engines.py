@@ -70,7 +70,10 @@ def test_every_row_ends_as_the_same_record_wherever_it_ran(where: Path, engine: 
     assert merged(where) == [0, 2, 3, *range(10, 30)]
     assert len(noted(where, "directories")) == 2 * 28
     assert not any(Path(directory).exists() for directory in noted(where, "directories"))
-    assert len(set(noted(where, "closed"))) == (1 if engine["engine"] == "local" else 3)
+    ran, closed = set(noted(where, "workers")), noted(where, "closed")
+    assert len(closed) == len(set(closed)) + (engine["engine"] == "local")  # the reference run was here, too
+    # All rows may end on one worker before another is ready, which is ended without agents to close.
+    assert ran <= set(closed)
 
 
 def test_a_stop_lets_running_rows_end_and_resume_runs_the_others_once(where: Path, engine: Engine) -> None:

@@ -242,9 +242,9 @@ def _encoded_schema(schema: JsonObject, masker: SecretMasker) -> msgspec.Raw:
 
 
 def _hidden(value: JsonValue, masker: SecretMasker) -> JsonValue:
-    """`value` with the credentials in its texts hidden. Text by text, since in encoded JSON they may be written
-    otherwise, and a mask in the place of digits is no JSON. Names stay, since calls are made by them, and a
-    word in the query of an address, which counts as a credential, may be one."""
+    """`value` with the credentials in its texts hidden. Text by text, since in encoded JSON they may be
+    written otherwise, and a mask in the place of digits is no JSON. Names stay, since calls are made by them,
+    and a word in the query of an address, which counts as a credential, may be one."""
     match value:
         case str():
             return masker.mask(clean_text(value))
