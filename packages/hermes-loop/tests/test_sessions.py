@@ -117,6 +117,27 @@ def test_a_stored_history_that_has_to_be_mended_is_not_written_again(
     asyncio.run(main())
 
 
+def test_a_round_of_which_the_last_call_alone_has_a_result_is_not_written_again() -> None:
+    """The turn's result has the results in the order in which the store has them."""
+
+    async def main() -> None:
+        store = MemoryStore()
+        await store.ensure_session("s", SessionInfo())
+        await store.append_messages_batch("s", [NewMessage("u", UserMessage("a"))])
+        asked = AssistantMessage(None, (ToolCall("one", "x", "{}"), ToolCall("two", "y", "{}")))
+        stored = await store.begin_tool_round("s", "r", asked)
+        await store.set_tool_result(stored, 1, ToolMessage("two", "done"))
+        async with make(store, text("b"), text("d")) as agent:
+            loaded = to_dicts(store.messages("s"))
+            result = await agent.run_conversation("and", conversation_history=loaded)
+            await agent.run_conversation("c", conversation_history=result["messages"])
+        rows = store.messages("s")
+        assert [row.tool_call_id for row in rows if isinstance(row, ToolMessage)] == ["one", "two"]
+        assert [row.content for row in rows if isinstance(row, UserMessage)] == ["a", "and", "c"]
+
+    asyncio.run(main())
+
+
 def test_a_window_with_something_new_behind_it_adds_only_that() -> None:
     async def main() -> None:
         store = MemoryStore()

@@ -79,20 +79,20 @@ def find_open_rounds(stored: Sequence[StoredMessage]) -> list[OpenRound]:
 
 def answered(messages: Sequence[Message], superseded: frozenset[str] = frozenset()) -> Sequence[Message]:
     """`messages`, valid but for their end, with a result for each call that is open there, so that a user
-    message can follow: "denied" for the ids in `superseded`, else "unknown"."""
+    message can follow: "denied" for the ids in `superseded`, else "unknown". In the order of the calls, as
+    they are stored."""
     results: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             results.append(message)
             continue
         if isinstance(message, AssistantMessage) and len(results) < len(message.tool_calls):
-            known = {result.tool_call_id for result in results}
-            missing = [
-                _superseded(call) if call.id in superseded else unknown_result(call)
+            known = {result.tool_call_id: result for result in results}
+            whole = [
+                known.get(call.id) or (_superseded(call) if call.id in superseded else unknown_result(call))
                 for call in message.tool_calls
-                if call.id not in known
             ]
-            return (*messages, *missing)
+            return (*messages[: len(messages) - len(results)], *whole)
         break
     return messages
 
