@@ -129,7 +129,7 @@ class AnthropicStreamReader(EventReader[_Event]):
         self._usage.add(answer.usage, final=True)
         self._keep_container(answer.container)
         self._finish(answer.stop_reason, answer.stop_details, deltas)
-        self.done = True
+        self._mark_done()
         return deltas
 
     def _rest(self) -> list[Delta]:
@@ -153,7 +153,7 @@ class AnthropicStreamReader(EventReader[_Event]):
                 self._finish(said.delta.stop_reason, said.delta.stop_details, deltas)
                 return deltas
             case "message_stop":
-                self.done = True
+                self._mark_done()
                 return self._content.stop_all()
             case _:
                 return []
@@ -190,7 +190,7 @@ class AnthropicStreamReader(EventReader[_Event]):
             deltas.append(RefusalChunk(explanation))
         if isinstance(reason, str) and reason.strip():
             deltas += self._content.stop_all()
-            self.finished = True
+            self._mark_finished()
             self._is_paused = self._may_go_on(reason)
             if not self._is_paused:
                 deltas.append(FinishChunk(reason))

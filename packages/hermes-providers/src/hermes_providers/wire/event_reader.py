@@ -100,6 +100,14 @@ class EventReader(ABC, Generic[T]):
         self._read_error = read_error
         self.finished = self.done = False
 
+    def _mark_finished(self) -> None:
+        """The host has said why the response ended."""
+        self.finished = True
+
+    def _mark_done(self) -> None:
+        """The host has said that nothing follows."""
+        self.done = True
+
     @property
     def _waiting(self) -> bool:
         """Whether a half of a character waits for the other one."""

@@ -98,13 +98,14 @@ class GeminiStreamReader(EventReader[list[_Chunk]]):
         deltas = [delta for chunk in chunks for delta in self._read_chunk(chunk, body)]
         if not any(chunk.candidates for chunk in chunks):
             raise self._read_error(body)
-        self.finished = True  # a plain answer is whole, whatever it says of its end
+        self._mark_finished()  # a plain answer is whole, whatever it says of its end
         return deltas
 
     def _rest(self) -> list[Delta]:
         """The parts of the response, as they came and in their order. The stream's end is its only end mark:
         behind a finish reason, nothing is missing."""
-        self.done = self.finished
+        if self.finished:
+            self._mark_done()
         return [ReplayChunk(block) for block in self._kept.blocks()]
 
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
@@ -140,7 +141,7 @@ class GeminiStreamReader(EventReader[list[_Chunk]]):
             return
         if reason in _REQUEST_FAULTS:
             raise self._of_kind(ErrorKind.FORMAT, _string(candidate.finish_message) or "", reason, data)
-        self.finished = True
+        self._mark_finished()
         deltas.append(FinishChunk(reason))
 
     def _read_part(self, part: ResponsePart, deltas: list[Delta]) -> None:

@@ -89,7 +89,8 @@ class ChatStreamReader(EventReader[_Chunk]):
                     self._typed_misses = 0
                     return self._read_typed(said, data)
             elif data == END_MARK:
-                self.done, self._typed = True, False
+                self._mark_done()
+                self._typed = False
                 return []
         try:
             return super().feed(event)
@@ -145,7 +146,7 @@ class ChatStreamReader(EventReader[_Chunk]):
         deltas = self._read_chunk(chunk, body)
         if not chunk.choices:
             raise self._read_error(body)
-        self.done = True
+        self._mark_done()
         return deltas
 
     def _rest(self) -> list[Delta]:
@@ -183,7 +184,7 @@ class ChatStreamReader(EventReader[_Chunk]):
         if word.lower() in self._quirks.error_finishes:
             raise self._read_error(data)
         if word:
-            self.finished = True
+            self._mark_finished()
             answered = self._answers.seen and self._answers.only and "tool" in word.lower()
             deltas.append(FinishChunk("stop" if answered else reason))
 

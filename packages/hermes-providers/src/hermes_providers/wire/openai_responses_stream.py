@@ -190,7 +190,8 @@ class ResponsesStreamReader(EventReader[_Event]):
         usage = read_chat_usage(response.usage)
         if usage is not None:
             deltas.append(UsageChunk(usage))
-        self.finished = self.done = True  # nothing follows the last event
+        self._mark_finished()
+        self._mark_done()  # nothing follows the last event
         deltas.append(FinishChunk(_finish_word(response)))
 
     def _add_meta(self, response: _Response, deltas: list[Delta]) -> None:
