@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,11 @@ class CountingHost:
         unfinished = self._limit.with_suffix(".part")
         unfinished.write_text(str(requests))
         unfinished.rename(self._limit)
+
+    def hear_out(self) -> None:
+        """Wait until all that clients sent before they died is in the log. No client may be alive."""
+        with urllib.request.urlopen(f"{self.url}/heard-out", timeout=LIMIT_S) as reply:
+            reply.read()
 
     def requests(self) -> list[str]:
         """The lines of the log that are whole."""
@@ -98,6 +104,21 @@ class Log:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._limit = path.with_name("limit")
         self._lines = 0
+        self._listening = 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """A connection of which the next request is awaited."""
+        self._listening += 1
+        try:
+            yield
+        finally:
+            self._listening -= 1
+
+    async def heard_out(self) -> None:
+        """Until no connection is listened to: each has sent a request that is in the log, or has ended."""
+        while self._listening:  # noqa: ASYNC110 - the other connections see to it
+            await asyncio.sleep(0.001)
 
     def add(self, line: str) -> None:
         os.write(self._file, (line + "\n").encode())
@@ -114,9 +135,15 @@ class Log:
 async def one_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: Log) -> None:
     try:
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            length = re.search(r"(?i)content-length: *(\d+)", head)
-            body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+            with log.listening():
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                length = re.search(r"(?i)content-length: *(\d+)", head)
+                body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+            if " /v1/heard-out " in head:
+                await log.heard_out()
+                writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+                await writer.drain()
+                return
             roles = [message["role"] for message in body.get("messages", [])]
             prompt = next(m["content"] for m in body["messages"] if m["role"] == "user")
             last = max(place for place, role in enumerate(roles) if role == "user")

@@ -77,6 +77,7 @@ def test_a_run_that_is_killed_again_and_again_pays_for_no_finished_row_twice(
             process.kill()
             assert process.stderr is not None
             told = process.stderr.read()
+        host.hear_out()
         rows = host.rows()
         asked, heard = set(rows[heard:]), len(rows)
         assert asked.isdisjoint(finished), "a finished row was paid again"
