@@ -197,6 +197,18 @@ async def test_a_reader_is_ended_whose_output_nobody_takes_any_more() -> None:
     assert process.returncode is not None
 
 
+@in_a_loop
+async def test_a_reader_is_reaped_whose_output_somebody_reads_meanwhile() -> None:
+    process = await worker_process.start(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stderr is not None
+    listening = asyncio.create_task(process.stderr.read())
+    await asyncio.sleep(0)  # it reads now
+    async with asyncio.timeout(60):
+        await worker_process.kill(process)
+    assert process.returncode is not None
+    assert await listening == b""
+
+
 def runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"

@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import suppress
 
-from hermes_batch.supervision import finish
+from hermes_batch.supervision import OverrunError, finish, supervised
 
 __all__ = ["WorkerError", "feed_worker", "worker_output"]
 
@@ -80,18 +80,15 @@ async def kill(process: Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    reaping = asyncio.ensure_future(_reap(process))
     try:
-        await asyncio.wait({reaping}, timeout=_REAP_LIMIT_S)
-        if not reaping.done():
-            logger.warning("nobody told of the end of process %d, or something holds its output", process.pid)
-    finally:
-        reaping.cancel()
-        await asyncio.wait({reaping})
+        await supervised(_reap(process), what=f"waiting for process {process.pid}", limit_s=_REAP_LIMIT_S)
+    except OverrunError:
+        logger.warning("nobody told of the end of process %d, or something holds its output", process.pid)
 
 
 async def _reap(process: Process) -> None:
     for output in (process.stdout, process.stderr):
-        while output is not None and await output.read(_CHUNK):
-            pass  # asyncio sees no end of a child whose pipe is paused, full of what nobody takes
+        with suppress(RuntimeError):  # somebody else reads it
+            while output is not None and await output.read(_CHUNK):
+                pass  # asyncio sees no end of a child whose pipe is paused, full of what nobody takes
     await process.wait()
