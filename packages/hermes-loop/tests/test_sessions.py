@@ -25,6 +25,15 @@ from hermes_messages.testing import MemoryStore, ToolDouble, call, calls, text
 from session_help import make, requests_of
 
 
+async def store_with(*messages: Message) -> MemoryStore:
+    """One whose session "s" holds these."""
+    store = MemoryStore()
+    await store.ensure_session("s", SessionInfo())
+    rows = [NewMessage(f"u{number}", message) for number, message in enumerate(messages)]
+    await store.append_messages_batch("s", rows)
+    return store
+
+
 def test_a_second_agent_resumes_with_the_same_bytes_in_front() -> None:
     async def main() -> None:
         store = MemoryStore()
@@ -43,9 +52,7 @@ def test_a_second_agent_resumes_with_the_same_bytes_in_front() -> None:
 
 def test_a_round_that_was_cut_off_gets_unknown_results_in_the_store_once_and_nothing_runs_again() -> None:
     async def main() -> None:
-        store = MemoryStore()
-        await store.ensure_session("s", SessionInfo())
-        await store.append_messages_batch("s", [NewMessage("u", UserMessage("go"))])
+        store = await store_with(UserMessage("go"))
         three = AssistantMessage(None, tool_calls=tuple(ToolCall(i, "t", "{}") for i in "abc"))
         round_ = await store.begin_tool_round("s", "r", three)
         await store.set_tool_result(round_, 1, ToolMessage("b", "done"))
@@ -104,9 +111,7 @@ def test_a_stored_history_that_has_to_be_mended_is_not_written_again(
     ]
 
     async def main() -> None:
-        store = MemoryStore()
-        await store.ensure_session("s", SessionInfo())
-        await store.append_messages_batch("s", [NewMessage(f"u{n}", row) for n, row in enumerate(rows)])
+        store = await store_with(*rows)
         async with make(store, text("three"), text("four")) as agent:
             for said in ("c", "d"):
                 loaded = to_dicts(store.messages("s"))
@@ -121,9 +126,7 @@ def test_a_round_of_which_the_last_call_alone_has_a_result_is_not_written_again(
     """The turn's result has the results in the order in which the store has them."""
 
     async def main() -> None:
-        store = MemoryStore()
-        await store.ensure_session("s", SessionInfo())
-        await store.append_messages_batch("s", [NewMessage("u", UserMessage("a"))])
+        store = await store_with(UserMessage("a"))
         asked = AssistantMessage(None, (ToolCall("one", "x", "{}"), ToolCall("two", "y", "{}")))
         stored = await store.begin_tool_round("s", "r", asked)
         await store.set_tool_result(stored, 1, ToolMessage("two", "done"))
@@ -186,12 +189,8 @@ def test_a_history_that_ends_with_open_calls_is_answered_as_unknown(stored: bool
     ]
 
     async def main() -> None:
-        store = MemoryStore()
+        store = await store_with(*cut_off) if stored else MemoryStore()
         tool = ToolDouble("t")
-        if stored:
-            await store.ensure_session("s", SessionInfo())
-            rows = [NewMessage(str(number), message) for number, message in enumerate(cut_off)]
-            await store.append_messages_batch("s", rows)
         async with make(store, text("I see."), text("Yes."), tools=[tool]) as agent:
             history = None if stored else to_dicts(cut_off)
             result = await agent.run_conversation("what happened?", conversation_history=history)
@@ -211,9 +210,7 @@ def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_un
     """The model must not be told that a call may have run which nobody ever allowed."""
 
     async def main() -> None:
-        store = MemoryStore()
-        await store.ensure_session("s", SessionInfo())
-        await store.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
+        store = await store_with(UserMessage("go"))
         for uid in ("cut off", "suspended"):
             message = AssistantMessage(
                 None, tool_calls=tuple(ToolCall(f"{uid} {i}", "t", "{}") for i in "ab")
@@ -242,9 +239,7 @@ def test_calls_that_waited_for_a_decision_are_denied_by_a_new_message_and_not_un
 
 def test_a_result_that_a_store_could_not_be_given_is_there_in_the_turn_and_in_the_store_by_the_next() -> None:
     async def main() -> None:
-        store = MemoryStore()
-        await store.ensure_session("s", SessionInfo())
-        await store.append_messages_batch("s", [NewMessage("0", UserMessage("go"))])
+        store = await store_with(UserMessage("go"))
         cut_off = AssistantMessage(None, tool_calls=(ToolCall("a", "t", "{}"),))
         await store.begin_tool_round("s", "cut off", cut_off)
         store.fail_next("begin_tool_round", StoreError("down"))
