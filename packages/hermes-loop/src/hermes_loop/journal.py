@@ -52,6 +52,10 @@ class RoundRecord(Struct):
         """Whether every result came and is durable."""
         return len(self.saved) == len(self.results)
 
+    def has(self, position: int, result: ToolMessage) -> bool:
+        """Whether exactly this was recorded for the call at `position`."""
+        return position < len(self.results) and self.results[position] is result
+
     def check(self, position: int, result: object) -> None:
         """Refuse what is no result of the call at `position`: it comes from the host's executor, and kept it
         would end every later turn. Raises `InvariantError`, `TypeError`."""

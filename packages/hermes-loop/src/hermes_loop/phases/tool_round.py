@@ -94,7 +94,7 @@ async def _run_calls(turn: TurnState, deps: TurnDeps, record: RoundRecord, work:
         if outcome is None:
             return turn.interruption() or Stop("interrupted")
         for position, result in enumerate(outcome.results):
-            if result is not None and record.results[position : position + 1] != [result]:
+            if result is not None and not record.has(position, result):
                 await turn.conversation.journal.save_result(record, position, result, turn.lease.token)
     except StoreError as error:
         return stop_for_store_error(turn, error)
