@@ -274,11 +274,9 @@ class ShardWriter:
                 self._shard = await self._next_shard()
             await self._shard.append(b"".join([waiting.line for waiting in batch]))
         except BaseException as error:  # a cancellation too: who waits for this batch must be told
-            for waiting in batch:
-                if not waiting.done.done():
-                    waiting.done.set_exception(error) if isinstance(
-                        error, Exception
-                    ) else waiting.done.cancel()
+            for *_, done in batch:
+                if not done.done():
+                    done.set_exception(error) if isinstance(error, Exception) else done.cancel()
             # Whatever of the batch reached the file must not be continued by the next line.
             await self._leave_shard()
             if not isinstance(error, OSError):

@@ -40,9 +40,9 @@ _BUDGETS: dict[ReasoningEffort, int] = {
 """What the efforts mean as a budget of tokens, which models before 3 have: "OpenAI compatibility", thinking
 (ai.google.dev/gemini-api/docs/openai), which ends at `high`; above it stands the most that a model takes."""
 
-# "Thinking" (ai.google.dev/gemini-api/docs/thinking), thinkingBudget: the least and the most of a model, and
-# besides 0, which 2.5 Pro does not take: it can not be kept from thinking.
-_BUDGET_RANGES = (("pro", 128, 32768), ("flash-lite", 512, 24576), ("", 1, 24576))
+# "Thinking" (ai.google.dev/gemini-api/docs/thinking), thinkingBudget: what stands for none, the least and the
+# most of a model. 2.5 Pro does not take 0: it can not be kept from thinking.
+_BUDGET_RANGES = (("pro", 128, 128, 32768), ("flash-lite", 0, 512, 24576), ("", 0, 1, 24576))
 
 
 class GeminiQuirks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,8 +156,6 @@ def _budget(model: str, wanted: int, max_tokens: int | None) -> int:
     """Thoughts count against `maxOutputTokens`: with a budget as large, which nothing refuses, an answer ends
     without a text (github.com/googleapis/python-genai/issues/811). A quarter is left for the answer; where no
     budget of the model's is as small, it does not think, and 2.5 Pro as little as it can."""
-    least, most = next(limits for name, *limits in _BUDGET_RANGES if name in model)
+    none, least, most = next(limits for name, *limits in _BUDGET_RANGES if name in model)
     budget = min(wanted, most if max_tokens is None else min(most, max_tokens * 3 // 4))
-    if budget < least:
-        return least if "pro" in model else 0
-    return budget
+    return budget if budget >= least else none

@@ -105,10 +105,7 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_typed(self, said: TypedChunk, data: bytes) -> list[Delta]:
         """What the tolerant reader makes of the same chunk, without looking at each field."""
         meta = (said.model or None, said.id or None)
-        deltas: list[Delta] = []
-        if meta != self._meta:
-            self._meta = meta
-            deltas.append(MetaChunk(*meta))
+        deltas: list[Delta] = [] if meta == self._meta else [self._new_meta(meta)]
         if said.usage is not None and (usage := said.usage.read()) is not None:
             deltas.append(UsageChunk(usage))
         for choice in said.choices:
@@ -156,11 +153,8 @@ class ChatStreamReader(EventReader[_Chunk]):
     def _read_chunk(self, chunk: _Chunk, data: bytes) -> list[Delta]:
         if _is_error(chunk):
             raise self._read_error(data)
-        deltas: list[Delta] = []
         meta = (_string(chunk.model) or None, _string(chunk.id) or None)
-        if meta != self._meta:
-            self._meta = meta
-            deltas.append(MetaChunk(*meta))
+        deltas: list[Delta] = [] if meta == self._meta else [self._new_meta(meta)]
         self._add_usage(chunk.usage, deltas)
         if isinstance(chunk.x_groq, dict):
             self._add_usage(chunk.x_groq.get("usage"), deltas)
@@ -178,6 +172,10 @@ class ChatStreamReader(EventReader[_Chunk]):
             raise self._read_error(msgspec.json.encode({"error": choice.error}))
         if isinstance(choice.finish_reason, str):
             self._add_finish(choice.finish_reason, data, deltas)
+
+    def _new_meta(self, meta: tuple[str | None, str | None]) -> MetaChunk:
+        self._meta = meta
+        return MetaChunk(*meta)
 
     def _add_finish(self, reason: str, data: bytes, deltas: list[Delta]) -> None:
         word = reason.strip()

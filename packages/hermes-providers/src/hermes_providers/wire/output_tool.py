@@ -180,24 +180,28 @@ class AnswerText:
 class AnswerCalls:
     """Tells the fragments of that one call from those of others, by index and id.
 
-    `seen`: there was such a call; `only`: and no other one.
+    `only`: there was no other call.
     """
 
-    __slots__ = ("_id", "_index", "_text", "only", "seen")
+    __slots__ = ("_id", "_index", "_text", "only")
 
     def __init__(self) -> None:
         self.only: bool = True
-        self.seen: bool = False
         self._text: AnswerText | None = None
         self._index: int | None = None
         self._id: str | None = None
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was such a call."""
+        return self._text is not None
 
     def take(self, fragment: ToolCallChunk) -> Delta:
         """`fragment` itself, or what its arguments add to the text."""
         name = fragment.name
         if name is not None and name in _ANSWER_TOOLS:
             if self._text is None:
-                self.seen, self._text = True, AnswerText(name)
+                self._text = AnswerText(name)
             self._index, self._id = fragment.index, fragment.id
         elif self._text is None or name or not self._continues(fragment):
             self.only = False
